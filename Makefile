@@ -1,0 +1,75 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# Every Go module of the repository; ./... does not cross their borders.
+MODULES := . hack/image
+IMAGE ?= quarry:dev
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# An existing value wins, for example one from setup-envtest.
+KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/kube
+export KUBEBUILDER_ASSETS
+export STATE ?= $(CURDIR)/.state/kube
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##### build
+
+.PHONY: kube
+kube: ## Build the Kubernetes components once (10 minutes), for envtest and the development cluster
+	@if [ "$$KUBEBUILDER_ASSETS" = "$(CURDIR)/bin/kube" ]; then hack/kube/build; else echo "kube: KUBEBUILDER_ASSETS=$$KUBEBUILDER_ASSETS is used as it is"; fi
+
+.PHONY: build
+build: ## Build bin/quarry, static
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/quarry ./cmd/quarry
+
+.PHONY: image
+image: build ## Write bin/quarry.tar, the container image, without a container builder
+	cd hack/image && go run . -binary ../../bin/quarry -tag $(IMAGE) -out ../../bin/quarry.tar
+	@echo "image: bin/quarry.tar is $(IMAGE)"
+
+.PHONY: generate
+generate: ## Write the generated code and manifests anew
+	hack/generate
+
+##### checks
+
+.PHONY: lint
+lint: ## Format, vet, and the linters that are installed
+	hack/lint $(MODULES)
+
+.PHONY: test
+test: kube lint ## Lint, generated files, unit, property and API server tests
+	hack/generate --check
+	@for module in $(MODULES); do echo "test: module $$module"; (cd "$$module" && go test ./...); done
+
+.PHONY: e2e
+e2e: cluster-up image ## End-to-end tests with real pods on the development cluster
+	hack/kube/cluster load bin/quarry.tar
+	KUBECONFIG="$$(hack/kube/cluster kubeconfig)" IMAGE=$(IMAGE) go test ./test/e2e -tags e2e -v -count 1 -timeout 30m
+
+.PHONY: kube-check
+kube-check: ## Prove that the development cluster works and leaves nothing behind
+	hack/kube/check
+
+##### the development cluster and the demonstration
+
+.PHONY: cluster-up
+cluster-up: ## Start the development cluster and its S3 server
+	hack/kube/cluster up
+	hack/s3/s3 up
+
+.PHONY: cluster-down
+cluster-down: ## End the development cluster; nothing stays behind
+	hack/kube/cluster down
+
+.PHONY: demo
+demo: cluster-up image ## From two YAML files to a gated, permission-filtered search; DOCS=path for your own documents
+	hack/kube/cluster load bin/quarry.tar
+	DOCS="$(DOCS)" IMAGE=$(IMAGE) hack/demo/demo
+
+.PHONY: demo-down
+demo-down: cluster-down ## End the demonstration and everything it started
