@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/desired"
+)
+
+// servingOwner owns status.serving alone; the Index controller owns the rest of an Index's status.
+const servingOwner = "quarry-serving"
+
+// markServing says on each Index what it serves, where that has changed.
+func (r *Reconciler) markServing(ctx context.Context, s *scope, t *tenantScope) error {
+	for _, index := range t.indexes {
+		want := servingState(t, index.Name)
+		if index.Status.Serving == want || !index.DeletionTimestamp.IsZero() {
+			continue
+		}
+		obj := &unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"name": index.Name, "namespace": index.Namespace},
+			"status":   map[string]any{"serving": string(want)},
+		}}
+		obj.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Index"))
+		err := r.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(servingOwner), client.ForceOwnership)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func servingState(t *tenantScope, name string) v1alpha1.ServingState {
+	if t.service != nil {
+		switch name {
+		case t.service.Annotations[desired.AnnotationActiveIndex]:
+			return v1alpha1.ServingActive
+		case t.service.Annotations[desired.AnnotationPreviousIndex]:
+			if exists, _ := stackState(t.deployments, name); exists && !slices.Contains(t.plan.RetireStacks, name) {
+				return v1alpha1.ServingPrevious
+			}
+			return v1alpha1.ServingNone
+		}
+	}
+	if slices.Contains(t.plan.EnsureStacks, name) {
+		return v1alpha1.ServingPreview
+	}
+	return v1alpha1.ServingNone
+}

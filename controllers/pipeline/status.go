@@ -1,0 +1,143 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/controllers/apply"
+	"quarry.dev/quarry/internal/desired"
+	"quarry.dev/quarry/internal/rollout"
+)
+
+// writeStatus turns the facts of the pass into status, and writes only what differs from what stands there.
+func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
+	before := s.pipeline.DeepCopy()
+	status := &s.pipeline.Status
+	status.ObservedGeneration = s.pipeline.Generation
+	status.Tenants = nil
+	for _, t := range s.tenants {
+		status.Tenants = append(status.Tenants, tenantStatus(s, t))
+	}
+	setConditions(s)
+	if reflect.DeepEqual(before.Status, s.pipeline.Status) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Status().Patch(ctx, s.pipeline, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner)))
+}
+
+func tenantStatus(s *scope, t *tenantScope) v1alpha1.TenantStatus {
+	out := v1alpha1.TenantStatus{Name: t.spec.Name}
+	if t.service != nil {
+		record := t.service.Annotations
+		out.Endpoint = fmt.Sprintf("http://%s.%s.svc", t.service.Name, s.pipeline.Namespace)
+		out.Active = &v1alpha1.ActiveStatus{Index: record[desired.AnnotationActiveIndex]}
+		if at, err := time.Parse(time.RFC3339, record[desired.AnnotationPromotedAt]); err == nil {
+			promoted := metav1.NewTime(at)
+			out.Active.PromotedAt = &promoted
+		}
+		if run := lastVerdict(t, out.Active.Index); run != nil {
+			out.Active.Recall = recallOf(run)
+		}
+		if previous := record[desired.AnnotationPreviousIndex]; previous != "" && t.index(previous) != nil {
+			out.Previous = &v1alpha1.PreviousStatus{Index: previous}
+		}
+	}
+	if t.plan.Candidate != "" {
+		out.Candidate = &v1alpha1.CandidateStatus{Index: t.plan.Candidate, Stage: v1alpha1.CandidateStage(t.plan.Stage)}
+	}
+	if run := lastVerdict(t, ""); run != nil {
+		out.LastVerdict = verdictStatus(run)
+	}
+	return out
+}
+
+// lastVerdict is the newest complete run of the index, or of any where index is empty.
+func lastVerdict(t *tenantScope, index string) *v1alpha1.EvalRun {
+	var last *v1alpha1.EvalRun
+	for _, run := range t.runs {
+		if run.Status.Verdict == "" || (index != "" && run.Spec.IndexRef.Name != index) {
+			continue
+		}
+		if last == nil || last.CreationTimestamp.Before(&run.CreationTimestamp) ||
+			(last.CreationTimestamp.Equal(&run.CreationTimestamp) && last.Name < run.Name) {
+			last = run
+		}
+	}
+	return last
+}
+
+func recallOf(run *v1alpha1.EvalRun) string {
+	for _, result := range run.Status.Results {
+		if result.Metric == "Recall" {
+			return string(result.Value)
+		}
+	}
+	return ""
+}
+
+func verdictStatus(run *v1alpha1.EvalRun) *v1alpha1.VerdictStatus {
+	out := &v1alpha1.VerdictStatus{Index: run.Spec.IndexRef.Name, Verdict: run.Status.Verdict, Message: run.Status.Message, Recall: recallOf(run)}
+	for _, result := range run.Status.Results {
+		if result.Metric == "Recall" {
+			out.Minimum, out.Questions = string(result.Minimum), result.Questions
+			break
+		}
+	}
+	return out
+}
+
+// setConditions: Ready says whether users of every tenant are served; it stays True while a candidate builds, fails or is held.
+func setConditions(s *scope) {
+	var unserved, busy, stuck []string
+	stuckReason := ""
+	for _, t := range s.tenants {
+		name := t.spec.Name
+		if t.service == nil || !serving(t) {
+			unserved = append(unserved, name)
+		}
+		switch {
+		case t.problem != "":
+			stuck, stuckReason = append(stuck, name+": "+t.problem), t.reason
+		case t.plan.Stage == rollout.StageHeld || t.plan.Reason == rollout.ReasonRejected || t.plan.Reason == rollout.ReasonBuildFailed:
+			// Held versions wait for people; that is neither progress nor an obstacle to those who are served.
+			if t.service == nil {
+				stuck, stuckReason = append(stuck, name+": "+t.plan.Message), v1alpha1.ReasonGateFailed
+			}
+		case t.plan.Stage != rollout.StageNone:
+			busy = append(busy, name+": "+t.plan.Message)
+		}
+	}
+	set := func(kind string, ok bool, reason, message string) {
+		state := metav1.ConditionFalse
+		if ok {
+			state = metav1.ConditionTrue
+		}
+		apply.SetCondition(&s.pipeline.Status.Conditions, s.pipeline.Generation, kind, state, reason, message)
+	}
+	switch {
+	case len(unserved) > 0 && len(stuck) > 0:
+		set(v1alpha1.ConditionReady, false, stuckReason, "not served: "+strings.Join(unserved, ", ")+"; "+strings.Join(stuck, "; "))
+	case len(unserved) > 0:
+		set(v1alpha1.ConditionReady, false, v1alpha1.ReasonNoActiveIndex, "no promoted version yet for: "+strings.Join(unserved, ", "))
+	default:
+		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonServing, fmt.Sprintf("%d of %d tenants are served", len(s.tenants), len(s.tenants)))
+	}
+	set(v1alpha1.ConditionReconciling, len(busy) > 0, v1alpha1.ReasonProgressing, strings.Join(busy, "; "))
+	if len(stuck) == 0 {
+		stuckReason = v1alpha1.ReasonReady
+	}
+	set(v1alpha1.ConditionStalled, len(stuck) > 0, stuckReason, strings.Join(stuck, "; "))
+}
+
+// serving: the version that the Service names has its whole stack ready.
+func serving(t *tenantScope) bool {
+	_, ready := stackState(t.deployments, t.service.Annotations[desired.AnnotationActiveIndex])
+	return ready
+}
