@@ -5,8 +5,8 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # where a user who is not root may no
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd "$HERE/../.." && pwd)
 
-say() { printf 'kube: %s\n' "$*"; }
-die() { printf 'kube: %s\n' "$*" >&2; exit 1; }
+say() { printf "%s: %s\n" "${0##*/}" "$*"; }
+die() { printf "%s: %s\n" "${0##*/}" "$*" >&2; exit 1; }
 
 # cache_folder: where slow builds are kept for all clones on this machine.
 cache_folder() { echo "${XDG_CACHE_HOME:-${HOME:-$ROOT/.state}/.cache}/quarry"; }
