@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -230,4 +231,32 @@ func mergeIndex(old []byte, add packIndex) (merged []byte, changed bool, err err
 	}
 	merged, err = json.Marshal(idx)
 	return merged, changed, err
+}
+
+// Each reads the values of keys that the cache holds, pack by pack, so that no pack is fetched twice whatever the order
+// of keys. yield gets the position in keys and the bytes, which it may not keep. Keys that are absent are left out.
+func (c *Cache) Each(ctx context.Context, keys []string, yield func(i int, value []byte) error) error {
+	byPack := map[string][]int{}
+	c.mu.Lock()
+	for i, key := range keys {
+		if s, ok := c.where[key]; ok {
+			byPack[s.pack] = append(byPack[s.pack], i)
+		}
+	}
+	c.mu.Unlock()
+	for _, pack := range slices.Sorted(maps.Keys(byPack)) {
+		for _, i := range byPack[pack] {
+			value, ok, err := c.Get(ctx, keys[i])
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if err := yield(i, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

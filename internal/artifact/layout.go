@@ -82,7 +82,7 @@ func ClaimPrefix(ctx context.Context, b Bucket, owner Owner) error {
 	data, _, err := ReadAll(ctx, b, OwnerKey, Read{MaxBytes: 4096})
 	if errors.Is(err, ErrNotFound) {
 		if _, err = b.Put(ctx, OwnerKey, append(body, '\n'), Condition{IfNoneMatch: true}); err == nil {
-			return nil
+			return probeConditions(ctx, b, append(body, '\n'))
 		}
 		if !errors.Is(err, ErrPrecondition) {
 			return err
@@ -98,6 +98,24 @@ func ClaimPrefix(ctx context.Context, b Bucket, owner Owner) error {
 	}
 	if found != owner {
 		return &OwnedError{By: found}
+	}
+	return nil
+}
+
+// ErrConditionalWrites: the server ignores If-Match or If-None-Match, so two writers could undo each other.
+var ErrConditionalWrites = errors.New("the object store ignores conditional writes (If-Match, If-None-Match): use one that supports them")
+
+// probeConditions writes OWNER once more, under conditions that do not hold. Should a server take the writes, the bytes
+// are the same.
+func probeConditions(ctx context.Context, b Bucket, body []byte) error {
+	for _, c := range []Condition{{IfNoneMatch: true}, {IfMatch: "00000000000000000000000000000000"}} {
+		_, err := b.Put(ctx, OwnerKey, body, c)
+		if err == nil {
+			return errors.Join(ErrConditionalWrites, b.Delete(ctx, OwnerKey))
+		}
+		if !errors.Is(err, ErrPrecondition) {
+			return err
+		}
 	}
 	return nil
 }

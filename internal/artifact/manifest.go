@@ -141,3 +141,18 @@ func manifestKeys(contentDigest, digest string) ([]string, error) {
 	own, err := named("indexes/", contentDigest, "/manifest-"+h+".json")
 	return []string{plain, own}, err
 }
+
+// FindManifest returns the manifest of that content, its key and its digest, or ErrNotFound: what was built before need
+// not be built again.
+func FindManifest(ctx context.Context, b Bucket, contentDigest string) (m Manifest, key, digest string, err error) {
+	if key, err = named("indexes/", contentDigest, "/manifest.json"); err != nil {
+		return Manifest{}, "", "", fmt.Errorf("content: %w", err)
+	}
+	body, _, err := b.Get(ctx, key)
+	if err != nil {
+		return Manifest{}, "", "", err
+	}
+	digest = Digest(body)
+	m, err = ReadManifest(ctx, b, contentDigest, digest)
+	return m, key, digest, err
+}
