@@ -1,0 +1,167 @@
+package embed
+
+import (
+	"crypto/sha256"
+	_ "embed" // the model is part of the binary
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+//go:embed models/static-256.safetensors
+var staticTable []byte
+
+//go:embed models/vocab.txt
+var staticVocabulary string
+
+const (
+	dimensions = 256
+	// words of a row: eight dimensions in each
+	rowWords = dimensions / 8
+	// bias makes int8 unsigned, so that eight of them add in one word without a borrow
+	bias = 128
+	// maxAdds of biased bytes fit into 16 bits: 257 * 255 = 65535
+	maxAdds = 257
+	lanes   = 0x00ff00ff00ff00ff
+	// batch is how many texts a worker takes at a time
+	batch = 32
+)
+
+// static is a table of one int8 row per WordPiece. The vector of a text is the sum of its pieces' rows, as integers and
+// so exact in any order, divided by its length.
+type static struct {
+	table      []uint64 // rowWords per row, little-endian, each byte plus bias
+	vocab      *vocabulary
+	digest     string
+	tokenizers sync.Pool
+}
+
+// static256 loads the table once.
+var static256 = sync.OnceValues(func() (Encoder, error) { return newStatic(staticTable, staticVocabulary) })
+
+func newStatic(file []byte, vocab string) (*static, error) {
+	data, shape, err := tensor(file, "embeddings", "I8")
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", Static256, err)
+	}
+	v, err := newVocabulary(vocab)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", Static256, err)
+	}
+	if len(shape) != 2 || shape[0] != v.size || shape[1] != dimensions || len(data) != v.size*dimensions {
+		return nil, fmt.Errorf("model %s: table of shape %v and %d bytes, want [%d %d]", Static256, shape, len(data), v.size, dimensions)
+	}
+	s := &static{table: make([]uint64, len(data)/8), vocab: v, digest: digest(file, vocab)}
+	for i := range s.table {
+		s.table[i] = binary.LittleEndian.Uint64(data[8*i:]) ^ 0x8080808080808080
+	}
+	s.tokenizers.New = func() any { return &tokenizer{vocab: v} }
+	return s, nil
+}
+
+// digest covers the table's file, then the vocabulary.
+func digest(file []byte, vocab string) string {
+	h := sha256.New()
+	h.Write(file)
+	h.Write([]byte(vocab))
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+func (s *static) Dimensions() int { return dimensions }
+
+func (s *static) Digest() string { return s.digest }
+
+func (s *static) CountTokens(text string) int {
+	t := s.tokenizers.Get().(*tokenizer)
+	n := len(t.tokens(text))
+	s.tokenizers.Put(t)
+	return n
+}
+
+func (s *static) Encode(texts []string) [][]float32 {
+	out := make([][]float32, len(texts))
+	backing := make([]float32, len(texts)*dimensions)
+	for i := range out {
+		out[i] = backing[i*dimensions : (i+1)*dimensions : (i+1)*dimensions]
+	}
+	var done atomic.Int64
+	work := func() {
+		t := s.tokenizers.Get().(*tokenizer)
+		defer s.tokenizers.Put(t)
+		for {
+			end := int(done.Add(batch))
+			if end-batch >= len(texts) {
+				return
+			}
+			for i := end - batch; i < min(end, len(texts)); i++ {
+				s.encode(out[i], t.tokens(texts[i]))
+			}
+		}
+	}
+	workers := min(runtime.GOMAXPROCS(0), (len(texts)+batch-1)/batch)
+	var wg sync.WaitGroup
+	for range workers - 1 {
+		wg.Go(work)
+	}
+	if workers > 0 {
+		work()
+	}
+	wg.Wait()
+	return out
+}
+
+// encode fills out with the normalised sum of the rows of ids; zeros when there are none, or they cancel out.
+func (s *static) encode(out []float32, ids []int32) {
+	var sum [dimensions]int64
+	for n := len(ids); n > 0; n = len(ids) {
+		n = min(n, maxAdds)
+		s.add(&sum, ids[:n])
+		ids = ids[n:]
+	}
+	square := 0.0
+	for _, v := range sum {
+		// the conversion forbids a fused multiply-add, which would round differently on other CPUs
+		square += float64(float64(v) * float64(v))
+	}
+	if square == 0 {
+		clear(out)
+		return
+	}
+	length := math.Sqrt(square)
+	for i, v := range sum {
+		out[i] = float32(float64(v) / length)
+	}
+}
+
+// add adds the rows of at most maxAdds ids. It takes a quarter of a cache line of every row at a time, so that the sums stay
+// in registers: two words hold the even and the odd bytes of each eight, 16 bits apart.
+func (s *static) add(sum *[dimensions]int64, ids []int32) {
+	table := s.table
+	for w := 0; w < rowWords; w += 2 {
+		var a0, a1, b0, b1 uint64
+		for _, id := range ids {
+			row := (*[2]uint64)(table[int(id)*rowWords+w:])
+			a, b := row[0], row[1]
+			a0 += a & lanes
+			a1 += a >> 8 & lanes
+			b0 += b & lanes
+			b1 += b >> 8 & lanes
+		}
+		spread(sum, 8*w, a0, a1, len(ids))
+		spread(sum, 8*w+8, b0, b1, len(ids))
+	}
+}
+
+// spread adds eight sums to sum[at:], the bias of n rows taken off.
+func spread(sum *[dimensions]int64, at int, even, odd uint64, n int) {
+	for i := 0; i < 8; i += 2 {
+		sum[at+i] += int64(even&0xffff) - int64(bias*n)
+		sum[at+i+1] += int64(odd&0xffff) - int64(bias*n)
+		even >>= 16
+		odd >>= 16
+	}
+}
