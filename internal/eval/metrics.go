@@ -81,7 +81,7 @@ func (m Metric) value(ranks []int) (float64, error) {
 	switch m.Name {
 	case Recall:
 		return float64(found) / float64(len(ranks)), m.check()
-	case Hit:
+	case HitRate:
 		return 1, m.check()
 	case MRR:
 		return 1 / float64(first), m.check()
@@ -94,8 +94,8 @@ func (m Metric) value(ranks []int) (float64, error) {
 // check refuses a metric that cannot be computed.
 func (m Metric) check() error {
 	switch {
-	case !slices.Contains([]string{Recall, Hit, MRR, NDCG}, m.Name):
-		return fmt.Errorf("metric %q is not known: use Recall, Hit, MRR or NDCG", m.Name)
+	case !slices.Contains([]string{Recall, HitRate, MRR, NDCG}, m.Name):
+		return fmt.Errorf("metric %q is not known: use Recall, HitRate, MRR or NDCG", m.Name)
 	case m.K < 0 || m.K > maxK || m.K == 0 && m.Name != MRR:
 		return fmt.Errorf("k %d of metric %s is out of range: use 1 to %d", m.K, m.Name, maxK)
 	}

@@ -155,7 +155,7 @@ func TestMetricProperties(t *testing.T) {
 		}
 		previous := 0.0
 		for k := 1; k <= 8; k++ {
-			for _, name := range []string{Recall, Hit, MRR, NDCG} {
+			for _, name := range []string{Recall, HitRate, MRR, NDCG} {
 				v := value(t, Metric{name, k}, q, hits)
 				if v < 0 || v > 1 || math.IsNaN(v) {
 					t.Fatalf("%s@%d is %v for %v and %v", name, k, v, q.Evidence, hits)

@@ -8,10 +8,10 @@ import (
 
 // Names of the metrics, as a gate writes them.
 const (
-	Recall = "Recall"
-	Hit    = "Hit"
-	MRR    = "MRR"
-	NDCG   = "NDCG"
+	Recall  = "Recall"
+	HitRate = "HitRate"
+	MRR     = "MRR"
+	NDCG    = "NDCG"
 )
 
 // Metric names one measurement: a metric at a depth.
