@@ -194,7 +194,7 @@ type ArtifactsSpec struct {
 }
 
 // ArtifactsS3 is the artifacts' place with one key to write and one to read.
-// +kubebuilder:validation:XValidation:rule="!has(self.prefix) || self.prefix == ” || self.prefix.endsWith('/')",message="prefix of artifacts must end with '/' or be empty: append the slash, so that acme/ and acme-eu/ stay apart"
+// +kubebuilder:validation:XValidation:rule="self.prefix.size() == 0 || self.prefix.endsWith('/')",message="prefix of artifacts must end with '/' or be empty: append the slash, so that acme/ and acme-eu/ stay apart"
 type ArtifactsS3 struct {
 	S3Location `json:",inline"`
 
@@ -238,7 +238,7 @@ const (
 
 // CorpusSpec is a set of documents, who may read them, and where Quarry keeps
 // what it makes of them.
-// +kubebuilder:validation:XValidation:rule="!has(self.source.s3) || self.source.s3.endpoint != self.artifacts.s3.endpoint || self.source.s3.bucket != self.artifacts.s3.bucket || !((has(self.source.s3.prefix) ? self.source.s3.prefix : ”).startsWith(has(self.artifacts.s3.prefix) ? self.artifacts.s3.prefix : ”) || (has(self.artifacts.s3.prefix) ? self.artifacts.s3.prefix : ”).startsWith(has(self.source.s3.prefix) ? self.source.s3.prefix : ”))",message="artifacts.s3 must not overlap source.s3: choose another bucket, or prefixes of which neither begins with the other"
+// +kubebuilder:validation:XValidation:rule="!has(self.source.s3) || self.source.s3.endpoint != self.artifacts.s3.endpoint || self.source.s3.bucket != self.artifacts.s3.bucket || !(self.source.s3.prefix.startsWith(self.artifacts.s3.prefix) || self.artifacts.s3.prefix.startsWith(self.source.s3.prefix))",message="artifacts.s3 must not overlap source.s3: choose another bucket, or prefixes of which neither begins with the other"
 type CorpusSpec struct {
 	// source of the documents.
 	// +required

@@ -22,7 +22,7 @@ type JWKSRef struct {
 }
 
 // JWTSpec says which tokens are accepted and what their claims mean.
-// +kubebuilder:validation:XValidation:rule="has(self.jwksRef) != (has(self.jwksURL) && self.jwksURL != ”)",message="jwt must set exactly one of jwksRef and jwksURL: remove one of them"
+// +kubebuilder:validation:XValidation:rule="has(self.jwksRef) != (has(self.jwksURL) && self.jwksURL.size() > 0)",message="jwt must set exactly one of jwksRef and jwksURL: remove one of them"
 type JWTSpec struct {
 	// issuer that the token's iss claim must equal.
 	// +kubebuilder:validation:MinLength=1

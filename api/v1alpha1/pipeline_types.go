@@ -7,7 +7,7 @@ import (
 
 // EvalSetRef is a union: the questions stand in a ConfigMap or in an object of
 // the corpus' artifacts bucket.
-// +kubebuilder:validation:XValidation:rule="has(self.configMap) != (has(self.object) && self.object != ”)",message="evalSetRef must set exactly one of configMap and object: remove one of them"
+// +kubebuilder:validation:XValidation:rule="has(self.configMap) != (has(self.object) && self.object.size() > 0)",message="evalSetRef must set exactly one of configMap and object: remove one of them"
 type EvalSetRef struct {
 	// configMap names a key that holds JSON lines, a question per line.
 	// +optional
@@ -21,7 +21,7 @@ type EvalSetRef struct {
 
 // Override lifts a Failed or Inconclusive metric of one Index; never a leak, an
 // error or a digest that differs.
-// +kubebuilder:validation:XValidation:rule="(has(self.index) && self.index != ”) == (has(self.reason) && self.reason != ”)",message="override needs index and reason together: say why this one Index may be promoted, or empty both"
+// +kubebuilder:validation:XValidation:rule="(has(self.index) && self.index.size() > 0) == (has(self.reason) && self.reason.size() > 0)",message="override needs index and reason together: say why this one Index may be promoted, or empty both"
 type Override struct {
 	// index is the name of the one Index.
 	// +kubebuilder:validation:MaxLength=63
@@ -116,7 +116,7 @@ type TLSSecretRef struct {
 }
 
 // TLSSpec is the gateway's certificate.
-// +kubebuilder:validation:XValidation:rule="!has(self.secretRef) || !has(self.secretRef.name) || self.secretRef.name == ”",message="serving.tls.secretRef is not yet supported: remove it and end TLS in front of the gateway"
+// +kubebuilder:validation:XValidation:rule="!has(self.secretRef) || !has(self.secretRef.name) || self.secretRef.name.size() == 0",message="serving.tls.secretRef is not yet supported: remove it and end TLS in front of the gateway"
 type TLSSpec struct {
 	// secretRef names the Secret with the certificate and its key.
 	// +optional
@@ -170,7 +170,7 @@ type ServingSpec struct {
 
 // RetrievalPipelineSpec says how to index, search, serve and judge.
 // +kubebuilder:validation:XValidation:rule="self.tenants.size() < 2 || self.tenants.all(t, has(t.evalSetRef))",message="tenants: with more than one tenant each needs an evalSetRef: add evalSetRef to every tenant"
-// +kubebuilder:validation:XValidation:rule="self.tenants.size() < 2 || !has(self.access.identity.jwt) || (has(self.access.identity.jwt.tenantClaim) && self.access.identity.jwt.tenantClaim != ”)",message="access.identity.jwt.tenantClaim is required with more than one tenant: name the token's claim that holds the tenant"
+// +kubebuilder:validation:XValidation:rule="self.tenants.size() < 2 || !has(self.access.identity.jwt) || (has(self.access.identity.jwt.tenantClaim) && self.access.identity.jwt.tenantClaim.size() > 0)",message="access.identity.jwt.tenantClaim is required with more than one tenant: name the token's claim that holds the tenant"
 // +kubebuilder:validation:XValidation:rule="!has(self.promotion.gate.metrics) || self.promotion.gate.metrics.size() == 0 || self.tenants.all(t, has(t.evalSetRef))",message="promotion.gate.metrics need questions: add evalSetRef to every tenant, or remove the metrics"
 // +kubebuilder:validation:XValidation:rule="!has(self.promotion.gate.metrics) || self.promotion.gate.metrics.all(m, !has(m.k) || m.k <= self.retrieval.topK)",message="promotion.gate.metrics: k must not exceed retrieval.topK: raise topK or lower k"
 type RetrievalPipelineSpec struct {

@@ -25,8 +25,8 @@ type ChunkUnit string
 const ChunkTokens ChunkUnit = "Tokens"
 
 // ChunkingSpec says how a document is cut into passages.
-// +kubebuilder:validation:XValidation:rule="self.strategy != 'Semantic'",message="chunking.strategy Semantic is not yet supported: use Structure, Sentence, Fixed or Whole"
-// +kubebuilder:validation:XValidation:rule="self.overlap < self.size",message="chunking.overlap must be smaller than size: lower overlap or raise size"
+// +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'Semantic'",message="chunking.strategy Semantic is not yet supported: use Structure, Sentence, Fixed or Whole"
+// +kubebuilder:validation:XValidation:rule="!has(self.overlap) || !has(self.size) || self.overlap < self.size",message="chunking.overlap must be smaller than size: lower overlap or raise size"
 type ChunkingSpec struct {
 	// strategy is Whole, Fixed, Sentence or Structure. Defaults to Structure.
 	// +kubebuilder:default=Structure
@@ -68,7 +68,7 @@ const (
 )
 
 // ContextSpec says what is indexed with each chunk, beside its own text.
-// +kubebuilder:validation:XValidation:rule="self.type != 'Model'",message="context.type Model is not yet supported: use Heading or None"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Model'",message="context.type Model is not yet supported: use Heading or None"
 type ContextSpec struct {
 	// type is None or Heading. Defaults to Heading.
 	// +kubebuilder:default=Heading
@@ -119,10 +119,10 @@ type EmbeddingEndpoint struct {
 }
 
 // EmbeddingSpec is a union: type says which member is set.
-// +kubebuilder:validation:XValidation:rule="self.type != 'Endpoint'",message="embedding.type Endpoint is not yet supported: use Builtin with model static-256"
-// +kubebuilder:validation:XValidation:rule="self.type != 'Builtin' || !has(self.endpoint)",message="embedding.endpoint must be absent when type is Builtin: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Endpoint'",message="embedding.type Endpoint is not yet supported: use Builtin with model static-256"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Builtin' || !has(self.endpoint)",message="embedding.endpoint must be absent when type is Builtin: remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.model) || !(self.model in ['minilm-l6-v2', 'multilingual-e5-small'])",message="embedding.model minilm-l6-v2 and multilingual-e5-small are not yet supported: use static-256"
-// +kubebuilder:validation:XValidation:rule="self.type != 'Builtin' || !has(self.model) || self.model in ['static-256', 'minilm-l6-v2', 'multilingual-e5-small']",message="embedding.model is no builtin model: use static-256"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Builtin' || !has(self.model) || self.model in ['static-256', 'minilm-l6-v2', 'multilingual-e5-small']",message="embedding.model is no builtin model: use static-256"
 type EmbeddingSpec struct {
 	// type is Builtin or Endpoint. Defaults to Builtin.
 	// +kubebuilder:default=Builtin
@@ -267,7 +267,7 @@ type ReciprocalRankSpec struct {
 }
 
 // FusionSpec is a union: how the results of both retrievers become one list.
-// +kubebuilder:validation:XValidation:rule="self.type == 'ReciprocalRank' || !has(self.reciprocalRank)",message="fusion.reciprocalRank must be absent unless type is ReciprocalRank: remove it or change the type"
+// +kubebuilder:validation:XValidation:rule="!has(self.reciprocalRank) || (has(self.type) && self.type == 'ReciprocalRank')",message="fusion.reciprocalRank must be absent unless type is ReciprocalRank: remove it or change the type"
 type FusionSpec struct {
 	// type is WeightedScore or ReciprocalRank. Defaults to WeightedScore.
 	// +kubebuilder:default=WeightedScore
@@ -335,8 +335,8 @@ type RerankEndpoint struct {
 }
 
 // RerankSpec is a union: how the first passages are ordered once more.
-// +kubebuilder:validation:XValidation:rule="self.type == 'None'",message="rerank.type other than None is not yet supported: use None"
-// +kubebuilder:validation:XValidation:rule="self.type == 'Endpoint' || !has(self.endpoint)",message="rerank.endpoint must be absent unless type is Endpoint: remove it"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type == 'None'",message="rerank.type other than None is not yet supported: use None"
+// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || (has(self.type) && self.type == 'Endpoint')",message="rerank.endpoint must be absent unless type is Endpoint: remove it"
 type RerankSpec struct {
 	// type is None; the others come later. Defaults to None.
 	// +kubebuilder:default=None
@@ -350,7 +350,7 @@ type RerankSpec struct {
 
 // RetrievalSpec says how an index is searched. It is part of the version, so it
 // is judged and can be rolled back.
-// +kubebuilder:validation:XValidation:rule="self.topK <= self.candidates",message="retrieval.topK must not exceed candidates: lower topK or raise candidates"
+// +kubebuilder:validation:XValidation:rule="!has(self.topK) || !has(self.candidates) || self.topK <= self.candidates",message="retrieval.topK must not exceed candidates: lower topK or raise candidates"
 type RetrievalSpec struct {
 	// candidates per retriever, 1 to 1000. Defaults to 100.
 	// +kubebuilder:validation:Minimum=1

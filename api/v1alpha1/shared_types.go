@@ -55,7 +55,7 @@ type S3Location struct {
 	// endpoint is the URL of the object store, without a path.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#@ ]+/?$')",message="endpoint must be an http:// or https:// URL of host and port only, for instance https://s3.example.org; put the bucket and the prefix into their own fields and keys into the Secret of credentialsRef"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#@ ]+$')",message="endpoint must be an http:// or https:// URL of host and port only, for instance https://s3.example.org; put the bucket and the prefix into their own fields and keys into the Secret of credentialsRef"
 	// +required
 	Endpoint string `json:"endpoint"`
 
@@ -75,6 +75,7 @@ type S3Location struct {
 	// prefix of the keys; empty means the whole bucket. It is compared literally.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="prefix must not begin with '/': object keys have no leading slash; remove it"
+	// +kubebuilder:default=""
 	// +optional
 	Prefix string `json:"prefix,omitempty"`
 
@@ -100,8 +101,8 @@ const (
 
 // Principal is somebody who may read a document. Names are compared as exact
 // bytes.
-// +kubebuilder:validation:XValidation:rule="self.type == 'Everyone' || (has(self.name) && self.name != ”)",message="name is required for type User and Group: write the user's or the group's name as the token carries it"
-// +kubebuilder:validation:XValidation:rule="self.type != 'Everyone' || !has(self.name) || self.name == ”",message="name must be absent for type Everyone: remove it, or use type User or Group"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Everyone' || (has(self.name) && self.name.size() > 0)",message="name is required for type User and Group: write the user's or the group's name as the token carries it"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Everyone' || !has(self.name) || self.name.size() == 0",message="name must be absent for type Everyone: remove it, or use type User or Group"
 type Principal struct {
 	// type is User, Group or Everyone.
 	// +required
