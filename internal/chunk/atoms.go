@@ -1,10 +1,13 @@
 package chunk
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
+
+	"quarry.dev/quarry/internal/parse"
 )
 
 // unit is the part text[start:end] that a strategy does not cut further.
@@ -153,31 +156,57 @@ func ideographic(r rune) bool {
 
 func punctuation(r rune) bool { return unicode.IsPunct(r) || unicode.IsSymbol(r) }
 
-// sentences are the sentences of each block with the space after them; one that is over size is cut into words.
+// sentences are the sentences of each block with the space after them, and the lines of lists, tables and code; one
+// that is over size is cut into words.
 func (s *splitter) sentences() []unit {
 	var out []unit
 	at := s.body
-	for i := range s.doc.Blocks {
+	for i, b := range s.doc.Blocks {
 		end := len(s.text)
 		if i+1 < len(s.doc.Blocks) {
 			end = s.offsets.Byte(s.doc.Blocks[i+1].Start)
 		}
-		out = s.sentencesOf(out, at, end)
+		if b.Kind == parse.List || b.Kind == parse.Table || b.Kind == parse.Code {
+			out = s.lines(out, at, end, s.size)
+		} else {
+			out = s.sentencesOf(out, at, end)
+		}
 		at = end
 	}
 	return s.sentencesOf(out, at, len(s.text))
 }
 
+// longestWrap bounds in bytes how far lines without an end of sentence are taken as one that was wrapped.
+const longestWrap = 1000
+
 func (s *splitter) sentencesOf(out []unit, start, end int) []unit {
-	state := -1
-	for rest := s.text[start:end]; rest != ""; {
-		var sentence string
-		sentence, rest, state = uniseg.FirstSentenceInString(rest, state)
-		next := start + len(sentence)
+	for start < end {
+		next := start
+		for next < end {
+			sentence, _, _ := uniseg.FirstSentenceInString(s.text[next:end], -1)
+			next += len(sentence)
+			if next-start > longestWrap || !wrapped(s.text[start:next]) {
+				break
+			}
+		}
+		next = end - len(strings.TrimLeftFunc(s.text[next:end], unicode.IsSpace))
 		out = s.orAtoms(out, start, next, s.size)
 		start = next
 	}
 	return out
+}
+
+// wrapped reports whether a sentence ends only because its line does.
+func wrapped(sentence string) bool {
+	body := strings.TrimRight(sentence, " \t\r\n")
+	if len(body) == len(sentence) {
+		return false
+	}
+	if strings.Count(sentence[len(body):], "\n") != 1 || body == "" {
+		return body == ""
+	}
+	last, _ := utf8.DecodeLastRuneInString(body)
+	return !strings.ContainsRune(".!?…。！？।॥؟", last)
 }
 
 // orAtoms appends text[start:end] as one unit, or its words when it costs more than most.

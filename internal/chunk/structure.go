@@ -47,9 +47,6 @@ func samePath(a, b []string) bool {
 func (s *splitter) blockUnits(out []unit, i int) []unit {
 	b := s.doc.Blocks[i]
 	start, end := s.offsets.Byte(b.Start), len(s.text)
-	if i == 0 {
-		start = s.body
-	}
 	if i+1 < len(s.doc.Blocks) {
 		end = s.offsets.Byte(s.doc.Blocks[i+1].Start)
 	}
@@ -69,12 +66,19 @@ func (s *splitter) blockUnits(out []unit, i int) []unit {
 	return out
 }
 
-// lines appends a unit per line; a line that costs more than most is cut into words.
+// lines appends a unit per line with the blank lines after it; a line that costs more than most is cut into words.
 func (s *splitter) lines(out []unit, start, end, most int) []unit {
 	for start < end {
 		next := end
 		if i := strings.IndexByte(s.text[start:end], '\n'); i >= 0 {
 			next = start + i + 1
+		}
+		for next < end {
+			i := strings.IndexByte(s.text[next:end], '\n')
+			if i < 0 || strings.TrimSpace(s.text[next:next+i]) != "" {
+				break
+			}
+			next += i + 1
 		}
 		out = s.orAtoms(out, start, next, most)
 		start = next
@@ -174,7 +178,7 @@ func (s *splitter) overlapFrom(units []unit, total []int, i, j int) int {
 		from--
 	}
 	need := total[units[j].group] - total[j]
-	if need > s.size {
+	if need > s.size || units[j].block == units[j-1].block {
 		need = units[j].cost
 	}
 	if total[j]-total[from]+need > s.size {
@@ -192,6 +196,12 @@ func (s *splitter) passage(out []Chunk, units []unit, cost int) []Chunk {
 		return out
 	}
 	c := s.chunk(start+lead, start+len(text), cost)
+	if len(out) > 0 && c.End <= out[len(out)-1].End {
+		return out // beyond the overlap only blank space was new
+	}
+	if len(out) > 0 && c.Start <= out[len(out)-1].Start {
+		out = out[:len(out)-1] // the step back was over blank space: this chunk holds that one
+	}
 	c.Headings = s.doc.Blocks[units[len(units)-1].block].Headings
 	if r := units[0].repeat; r != nil {
 		if r.cost > 0 {
