@@ -1,0 +1,176 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"quarry.dev/quarry/internal/access"
+	"quarry.dev/quarry/internal/artifact"
+	"quarry.dev/quarry/internal/bm25"
+	"quarry.dev/quarry/internal/hnsw"
+	"quarry.dev/quarry/internal/segment"
+	"quarry.dev/quarry/internal/source"
+)
+
+// Build makes one segment of all documents that could be read, and the manifest. Equal snapshots and settings give equal
+// bytes. Without a single chunk it is a *NoChunksError, and nothing is written.
+func Build(ctx context.Context, e Env) (Report, error) {
+	s, err := e.settings()
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Stage: NameBuild}
+	docs, err := e.allReadable(ctx, &r)
+	if err != nil {
+		return Report{}, err
+	}
+	if r.Chunks == 0 {
+		return Report{}, &NoChunksError{Documents: int(r.Documents), Failed: int(r.Failed)}
+	}
+	p := progress{out: e.Out, report: &r, total: len(docs)}
+	files, chunks, err := e.assemble(ctx, s, docs)
+	if err != nil {
+		return Report{}, err
+	}
+	r.Chunks = int64(chunks)
+	seg, err := e.upload(ctx, files)
+	if err != nil {
+		return Report{}, err
+	}
+	seg.Documents, seg.Chunks = uint32(len(docs)), chunks
+	m := artifact.Manifest{
+		FormatVersion: artifact.FormatVersion, Snapshot: e.Config.Snapshot, IndexingDigest: jsonDigest(e.Config.Indexing),
+		Segments: []artifact.SegmentRef{seg},
+		Attestation: artifact.Attestation{EmbeddingModelDigest: s.encoder.Digest(), Dimensions: int32(s.encoder.Dimensions()),
+			Analyzer: e.Config.Indexing.BM25.Analyzer, FormatVersion: artifact.FormatVersion},
+		Counts: artifact.Counts{Documents: r.Documents, FailedDocuments: r.Failed, Chunks: r.Chunks, Tokens: r.Tokens},
+	}
+	if r.Manifest, r.ManifestDigest, err = artifact.WriteManifest(ctx, e.Artifacts, e.Config.ContentDigest, m); err != nil {
+		return Report{}, err
+	}
+	p.line(len(docs))
+	return e.leave(ctx, r)
+}
+
+// allReadable joins the shards in key order and sums their reports.
+func (e Env) allReadable(ctx context.Context, r *Report) (docs []source.Entry, err error) {
+	for shard := range e.shards() {
+		part, report, err := e.readable(ctx, shard)
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, part...)
+		r.Documents += report.Documents
+		r.Failed += report.Failed
+		r.Chunks += report.Chunks
+		r.Tokens += report.Tokens
+		r.Failures = append(r.Failures, report.Failures...)
+	}
+	slices.SortFunc(docs, func(a, b source.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return docs, nil
+}
+
+// assemble returns the files of the segment. The number of a chunk is its rank by (document, position).
+func (e Env) assemble(ctx context.Context, s settings, docs []source.Entry) (map[string][]byte, uint32, error) {
+	caches := [2]*artifact.Cache{}
+	for i, c := range []struct{ stage, settings string }{{NameChunk, s.chunk}, {NameEmbed, s.embed}} {
+		var err error
+		if caches[i], err = artifact.OpenCache(ctx, e.Artifacts, c.stage, c.settings); err != nil {
+			return nil, 0, err
+		}
+	}
+	chunked, err := readAll(ctx, caches[0], NameChunk, docs, decodeChunks)
+	if err != nil {
+		return nil, 0, err
+	}
+	contexts, err := e.readContexts(ctx, s, docs, chunked)
+	if err != nil {
+		return nil, 0, err
+	}
+	vectors, err := readAll(ctx, caches[1], NameEmbed, docs, decodeVectors(s.encoder.Dimensions()))
+	if err != nil {
+		return nil, 0, err
+	}
+	analyzer, err := bm25.NewAnalyzer(e.Config.Indexing.BM25.Analyzer)
+	if err != nil {
+		return nil, 0, fmt.Errorf("indexing.bm25.analyzer: %w", err)
+	}
+	postings := bm25.NewBuilder(analyzer)
+	var passages []segment.Chunk
+	var matrix [][]float32
+	table := make([]access.Doc, len(docs))
+	for i, d := range docs {
+		if len(vectors[i]) != len(chunked[i].Chunks) || len(contexts[i]) != len(chunked[i].Chunks) {
+			return nil, 0, fmt.Errorf("%q has %d chunks, %d contexts and %d vectors: delete the damaged caches and build again",
+				d.Key, len(chunked[i].Chunks), len(contexts[i]), len(vectors[i]))
+		}
+		table[i] = access.Doc{Key: d.Key, Allow: d.Allow, FirstChunk: uint32(len(passages)), Chunks: uint32(len(chunked[i].Chunks))}
+		for _, text := range indexedTexts(chunked[i], contexts[i]) {
+			postings.Add(text)
+		}
+		passages = append(passages, passagesOf(d, chunked[i])...)
+		matrix = append(matrix, vectors[i]...)
+	}
+	files, err := e.encode(postings, passages, matrix, table)
+	return files, uint32(len(passages)), err
+}
+
+func passagesOf(d source.Entry, c ChunkedDocument) []segment.Chunk {
+	out := make([]segment.Chunk, len(c.Chunks))
+	for i, p := range c.Chunks {
+		out[i] = segment.Chunk{Document: d.Key, Ordinal: uint32(i), Start: uint32(p.Start), End: uint32(p.End),
+			Text: p.Text, Headings: p.Headings, Page: p.Page, Modified: d.Modified}
+	}
+	return out
+}
+
+// Defaults of the graph, where a Config does not come from an API server.
+const (
+	defaultM              = 16
+	defaultEfConstruction = 128
+)
+
+func (e Env) encode(postings *bm25.Builder, passages []segment.Chunk, matrix [][]float32, docs []access.Doc) (map[string][]byte, error) {
+	graph := hnsw.Params{M: int(e.Config.Indexing.HNSW.M), EfConstruction: int(e.Config.Indexing.HNSW.EfConstruction)}
+	if graph.M == 0 {
+		graph.M = defaultM
+	}
+	if graph.EfConstruction == 0 {
+		graph.EfConstruction = defaultEfConstruction
+	}
+	table, err := access.NewTable(docs)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{segment.BM25File: postings.Bytes(), segment.AccessFile: table.Encode()}
+	if files[segment.ChunksFile], err = segment.Encode(passages); err != nil {
+		return nil, err
+	}
+	if files[segment.VectorsFile], files[segment.GraphFile], err = hnsw.Build(matrix, graph); err != nil {
+		return nil, err
+	}
+	return files, nil
+}
+
+func (e Env) upload(ctx context.Context, files map[string][]byte) (artifact.SegmentRef, error) {
+	seg := artifact.SegmentRef{Files: map[string]artifact.FileRef{}}
+	for name, body := range files {
+		seg.Files[name] = artifact.FileRef{Digest: artifact.Digest(body), Bytes: int64(len(body))}
+	}
+	var err error
+	if seg.Digest, err = artifact.SegmentDigest(seg.Files); err != nil {
+		return seg, err
+	}
+	for name, body := range files {
+		key, err := artifact.SegmentKey(seg.Digest, name)
+		if err != nil {
+			return seg, err
+		}
+		if err := artifact.PutImmutable(ctx, e.Artifacts, key, body); err != nil {
+			return seg, err
+		}
+	}
+	return seg, nil
+}

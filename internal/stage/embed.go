@@ -1,0 +1,160 @@
+package stage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/artifact"
+	"quarry.dev/quarry/internal/contextual"
+	"quarry.dev/quarry/internal/source"
+)
+
+// Contextualize writes, for each chunk of a shard, what is indexed before its text.
+func Contextualize(ctx context.Context, e Env, shard int) (Report, error) {
+	return e.derive(ctx, NameContextualize, shard, func(s settings, docs []source.Entry, chunked []ChunkedDocument, _ [][]string) ([][]byte, error) {
+		values := make([][]byte, len(docs))
+		for i, d := range chunked {
+			var err error
+			if values[i], err = json.Marshal(e.contexts(d)); err != nil {
+				return nil, err
+			}
+		}
+		return values, nil
+	})
+}
+
+// contexts of a document's chunks: pure, and quick for Heading.
+func (e Env) contexts(d ChunkedDocument) []string {
+	out := make([]string, len(d.Chunks))
+	if e.contextType() == v1alpha1.ContextHeading {
+		for i, c := range d.Chunks {
+			out[i] = contextual.Heading(d.Title, c)
+		}
+	}
+	return out
+}
+
+// Embed makes the vectors of the chunks of a shard that no earlier version embedded under the same settings.
+func Embed(ctx context.Context, e Env, shard int) (Report, error) {
+	return e.derive(ctx, NameEmbed, shard, func(s settings, docs []source.Entry, chunked []ChunkedDocument, contexts [][]string) ([][]byte, error) {
+		values := make([][]byte, len(docs))
+		for i, d := range chunked {
+			values[i] = encodeVectors(s.encoder.Encode(indexedTexts(d, contexts[i])))
+		}
+		return values, nil
+	})
+}
+
+// indexedTexts are what is embedded and put into postings.
+func indexedTexts(d ChunkedDocument, contexts []string) []string {
+	texts := make([]string, len(d.Chunks))
+	for i, c := range d.Chunks {
+		texts[i] = contextual.Indexed(contexts[i], c.Text)
+	}
+	return texts
+}
+
+// derive runs a stage that works on chunks: it makes the values that are not cached, a batch of documents at a time.
+func (e Env) derive(ctx context.Context, name string, shard int,
+	work func(settings, []source.Entry, []ChunkedDocument, [][]string) ([][]byte, error)) (Report, error) {
+	s, err := e.settings()
+	if err != nil {
+		return Report{}, err
+	}
+	docs, chunkReport, err := e.readable(ctx, shard)
+	if err != nil {
+		return Report{}, err
+	}
+	out := s.context
+	if name == NameEmbed {
+		out = s.embed
+	}
+	cache, err := artifact.OpenCache(ctx, e.Artifacts, name, out)
+	if err != nil {
+		return Report{}, err
+	}
+	chunks, err := artifact.OpenCache(ctx, e.Artifacts, NameChunk, s.chunk)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{Stage: name, Shard: shard, Documents: chunkReport.Documents, Failed: chunkReport.Failed, Tokens: chunkReport.Tokens, Chunks: chunkReport.Chunks}
+	todo := missing(cache, docs)
+	p := progress{out: e.Out, report: &r, total: len(docs)}
+	made, w := int64(0), cache.NewWriter()
+	err = func() error {
+		for start := 0; start < len(todo); start += deriveBatch {
+			part := todo[start:min(start+deriveBatch, len(todo))]
+			n, err := e.deriveBatch(ctx, s, name, part, chunks, w, work)
+			if err != nil {
+				return err
+			}
+			made += n
+			p.line(len(docs) - len(todo) + start + len(part))
+		}
+		return nil
+	}()
+	if err := errors.Join(err, w.Flush(context.WithoutCancel(ctx))); err != nil {
+		return Report{}, err
+	}
+	r.Reused = r.Chunks - made
+	p.line(len(docs))
+	return e.leave(ctx, r)
+}
+
+// deriveBatch documents are decoded at a time.
+const deriveBatch = 256
+
+func (e Env) deriveBatch(ctx context.Context, s settings, name string, docs []source.Entry, chunks *artifact.Cache, w *artifact.Writer,
+	work func(settings, []source.Entry, []ChunkedDocument, [][]string) ([][]byte, error)) (made int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	chunked, err := readAll(ctx, chunks, NameChunk, docs, decodeChunks)
+	if err != nil {
+		return 0, err
+	}
+	var contexts [][]string
+	if name == NameEmbed {
+		if contexts, err = e.readContexts(ctx, s, docs, chunked); err != nil {
+			return 0, err
+		}
+	}
+	values, err := work(s, docs, chunked, contexts)
+	if err != nil {
+		return 0, err
+	}
+	for i, d := range docs {
+		made += int64(len(chunked[i].Chunks))
+		if err := w.Add(ctx, cacheKey(d), values[i]); err != nil {
+			return 0, err
+		}
+	}
+	return made, nil
+}
+
+// readContexts reads what the stage before wrote; without contexts that stage does not run.
+func (e Env) readContexts(ctx context.Context, s settings, docs []source.Entry, chunked []ChunkedDocument) ([][]string, error) {
+	if e.contextType() == v1alpha1.ContextNone {
+		out := make([][]string, len(docs))
+		for i, d := range chunked {
+			out[i] = e.contexts(d)
+		}
+		return out, nil
+	}
+	cache, err := artifact.OpenCache(ctx, e.Artifacts, NameContextualize, s.context)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, cache, NameContextualize, docs, decodeContexts)
+}
+
+func missing(cache *artifact.Cache, docs []source.Entry) (out []source.Entry) {
+	for _, d := range docs {
+		if !cache.Has(cacheKey(d)) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
