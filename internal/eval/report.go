@@ -107,6 +107,8 @@ type Paired struct {
 type LeakReport struct {
 	Probes int `json:"probes"`
 	Hits   int `json:"hits"`
+	// Late counts forbidden hits that were gone when asked again after the grace period: a revocation on its way.
+	Late int `json:"late,omitempty"`
 }
 
 // Latency holds percentiles of the subject's answers in milliseconds.

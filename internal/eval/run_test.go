@@ -113,6 +113,36 @@ func TestRunFindsLeaks(t *testing.T) {
 	}
 }
 
+// A revocation takes a while to arrive. Gone after the grace period it is no leak; still there it is one.
+func TestRunGrantsGrace(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers int32 // that still show the revoked document
+		want    LeakReport
+	}{
+		"arrives": {1, LeakReport{Probes: 1, Late: 1}},
+		"never":   {99, LeakReport{Probes: 1, Hits: 1}},
+		"replica": {3, LeakReport{Probes: 1, Hits: 1}},
+	} {
+		in := input(t)
+		var requests atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			answer := searchAnswer{Index: "new", Hits: ranking("d0")}
+			if requests.Add(1) <= c.answers {
+				answer.Hits = ranking("d0", "revoked")
+			}
+			_ = json.NewEncoder(w).Encode(answer)
+		}))
+		defer server.Close()
+		in.Subject.URL, in.Questions, in.Baseline, in.Grace = server.URL, in.Questions[:1], nil, 1
+		in.Access = func(context.Context) (RawAccess, error) {
+			return RawAccess{Default: "Everyone", Sidecars: map[string][]RawPrincipal{"revoked": {}}}, nil
+		}
+		if report := run(t, in); report.Leaks != c.want || (len(report.Questions[0].ForbiddenHits) > 0) != (c.want.Hits > 0) {
+			t.Errorf("%s: got %+v", name, report.Leaks)
+		}
+	}
+}
+
 func TestRunRecordsErrors(t *testing.T) {
 	in := input(t)
 	in.Baseline.Index = "expected"
