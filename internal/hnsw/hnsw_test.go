@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -302,6 +303,35 @@ func BenchmarkSearch(b *testing.B) {
 					x.Search(in[i%n], allow, 10, 100)
 				}
 			})
+		}
+	}
+}
+
+// TestExactEqualsNaive sorts all cosines, as they follow from the raw vectors.
+func TestExactEqualsNaive(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 40 {
+		n, k := 1+rng.IntN(300), 1+rng.IntN(40)
+		in := clustered(rng, n, 7, 6)
+		allow, q := randomSet(rng, n, 0.6), in[rng.IntN(n)]
+		var want []float64
+		for it := allow.Iterator(); it.HasNext(); {
+			dot, a, b := 0.0, 0.0, 0.0
+			for j, x := range in[it.Next()] {
+				dot, a, b = dot+float64(x)*float64(q[j]), a+float64(x)*float64(x), b+float64(q[j])*float64(q[j])
+			}
+			want = append(want, dot/math.Sqrt(a*b))
+		}
+		slices.Sort(want)
+		slices.Reverse(want)
+		got, _ := open(t, in).Search(q, allow, k, 0)
+		if len(got) != min(k, len(want)) {
+			t.Fatalf("%d hits, want %d", len(got), min(k, len(want)))
+		}
+		for i, h := range got {
+			if math.Abs(h.Score-want[i]) > 1e-6 || !allow.Contains(h.Chunk) {
+				t.Fatalf("hit %d: %+v, want %v", i, h, want[i])
+			}
 		}
 	}
 }

@@ -129,16 +129,28 @@ func (x *Index) Score(q []float32, chunks []uint32) []float64 {
 	return scores
 }
 
-// best scores nodes by their full vectors and returns the k best.
+// best scores nodes by their full vectors and returns the k best. It sorts what it has kept whenever that is twice k.
 func (x *Index) best(unit []float32, nodes []uint32, k int) []Hit {
-	hits := make([]Hit, len(nodes))
-	for i, node := range nodes {
-		hits[i] = Hit{node, x.v.cosine(unit, node)}
+	k = min(k, len(nodes))
+	kept := make([]Hit, 0, 2*k)
+	cut := false // kept[k-1] is the k-th best so far
+	for _, node := range nodes {
+		hit := Hit{node, x.v.cosine(unit, node)}
+		if cut && compareHits(hit, kept[k-1]) > 0 {
+			continue
+		}
+		if kept = append(kept, hit); len(kept) == 2*k {
+			slices.SortFunc(kept, compareHits)
+			kept, cut = kept[:k], true
+		}
 	}
-	slices.SortFunc(hits, func(a, b Hit) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Chunk, b.Chunk))
-	})
-	return slices.Clone(hits[:min(k, len(hits))])
+	slices.SortFunc(kept, compareHits)
+	return kept[:k]
+}
+
+// compareHits orders by score descending, then chunk ascending.
+func compareHits(a, b Hit) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Chunk, b.Chunk))
 }
 
 // searcher is the memory of one search.
