@@ -58,7 +58,7 @@ type Report struct {
 type QuestionReport struct {
 	ID   string `json:"id"`
 	Kind Kind   `json:"kind"`
-	// Hits are in the order that was judged: by score, document, position.
+	// Hits are the first ones in the order that was judged: by score, document, position.
 	Hits []HitReport `json:"hits"`
 	// Ranks holds, per evidence group, the 1-based rank at which it was first found; 0 when it was not.
 	Ranks []int `json:"ranks,omitempty"`

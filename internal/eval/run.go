@@ -176,16 +176,22 @@ func (in RunInput) ask(ctx context.Context, client *http.Client, q Question) ans
 	return a
 }
 
-// depth is how many passages to ask for.
-func (in RunInput) depth(q Question) int {
+// deepest is the deepest rank of any metric, and at least ten; a report holds as many hits per question.
+func (in RunInput) deepest() int {
 	deepest := 10
 	for _, m := range in.Metrics {
 		deepest = max(deepest, m.K)
 	}
+	return deepest
+}
+
+// depth is how many passages to ask for.
+func (in RunInput) depth(q Question) int {
+	depth := in.deepest()
 	if !q.Passages() {
-		deepest *= documentFactor
+		depth *= documentFactor
 	}
-	return min(deepest, maxK)
+	return min(depth, maxK)
 }
 
 // describe writes one entry per question: located hits, forbidden hits, errors.
@@ -195,7 +201,8 @@ func (in RunInput) describe(report *Report, answers []answer) {
 			report.Errors = append(report.Errors, QuestionError{ID: a.question.ID, Message: a.err.Error()})
 		}
 		entry := QuestionReport{ID: a.question.ID, Kind: a.question.Kind, Hits: []HitReport{}, ForbiddenHits: a.leaked, LatencyMillis: millis(a.latency)}
-		for _, h := range order(a.subject) {
+		hits := order(a.subject)
+		for _, h := range hits[:min(in.deepest(), len(hits))] {
 			entry.Hits = append(entry.Hits, HitReport{Document: h.Document, Start: h.Start, End: h.End, Score: h.Score})
 		}
 		report.Questions = append(report.Questions, entry)

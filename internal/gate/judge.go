@@ -52,6 +52,9 @@ func Judge(spec v1alpha1.EvalRunSpec, report eval.Report) Judgement {
 		}
 	}
 	j.Verdict, j.Message = conclude(findings)
+	if n := len(report.Stale); n > 0 {
+		j.Message = shorten(fmt.Sprintf("%s; %d questions left out as stale, first %q: %s", j.Message, n, report.Stale[0].ID, report.Stale[0].Reason))
+	}
 	return j
 }
 
@@ -134,7 +137,7 @@ func judgeMetric(spec v1alpha1.EvalRunSpec, metric v1alpha1.GateMetric, report e
 		result.Gained, result.Lost = int32(p.Gained), int32(p.Lost)
 	}
 	if least := max(spec.MinQuestions, 1); result.Questions < least {
-		return result, finding{v1alpha1.VerdictInconclusive, fmt.Sprintf("%s rests on %d questions, fewer than minQuestions %d%s", name, measured.Questions, least, stale(report))}
+		return result, finding{v1alpha1.VerdictInconclusive, fmt.Sprintf("%s rests on %d questions, fewer than minQuestions %d", name, measured.Questions, least)}
 	}
 	return result, worst(
 		reachesMinimum(spec, metric, measured),
@@ -255,13 +258,6 @@ func describe(m eval.MetricReport) string {
 		text += fmt.Sprintf(", delta %+.4f: %d gained, %d lost", p.Delta, p.Gained, p.Lost)
 	}
 	return text + ")"
-}
-
-func stale(report eval.Report) string {
-	if len(report.Stale) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %d more are stale", len(report.Stale))
 }
 
 // decimal writes a fraction with four digits, never "-0.0000".

@@ -59,7 +59,10 @@ func TestJudge(t *testing.T) {
 		"unanswered": {func(_ *v1alpha1.EvalRunSpec, r *eval.Report) {
 			r.Errors = []eval.QuestionError{{ID: "q1", Message: "subject: HTTP 503"}}
 		}, v1alpha1.VerdictError, `1 questions got no answer, first "q1": subject: HTTP 503`},
-		"stale":         {func(_ *v1alpha1.EvalRunSpec, r *eval.Report) { r.Invalid = "too many are stale" }, v1alpha1.VerdictInconclusive, "too many are stale"},
+		"stale": {func(_ *v1alpha1.EvalRunSpec, r *eval.Report) { r.Invalid = "too many are stale" }, v1alpha1.VerdictInconclusive, "too many are stale"},
+		"some are stale": {func(_ *v1alpha1.EvalRunSpec, r *eval.Report) {
+			r.Stale = []eval.StaleQuestion{{ID: "q9", Reason: "its document is gone"}}
+		}, v1alpha1.VerdictPassed, `1 questions left out as stale, first "q9": its document is gone`},
 		"few questions": {func(_ *v1alpha1.EvalRunSpec, r *eval.Report) { first(r).Questions = 29 }, v1alpha1.VerdictInconclusive, "29 questions, fewer than minQuestions 30"},
 		"no question":   {func(s *v1alpha1.EvalRunSpec, r *eval.Report) { s.MinQuestions = 0; first(r).Questions = 0 }, v1alpha1.VerdictInconclusive, "minQuestions 1"},
 		"no probe":      {func(_ *v1alpha1.EvalRunSpec, r *eval.Report) { r.Leaks.Probes = 0 }, v1alpha1.VerdictInconclusive, "no answer was checked"},
