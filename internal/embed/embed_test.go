@@ -76,6 +76,9 @@ func TestTokensEqualReference(t *testing.T) {
 		}
 		checkTokens(t, s, string(text))
 	}
+	for r := rune(1); r < 0x3000; r++ {
+		checkTokens(t, s, "a"+string(r)+"b")
+	}
 	checkTokens(t, s, "\xff\xfebad \xc3 utf\x80")
 }
 

@@ -30,6 +30,8 @@ const (
 var (
 	classes [256]byte
 	lower   [256]byte
+	// latin holds the lower case base letter of each accented Latin letter, so that these need no decomposition
+	latin [0x250]rune
 )
 
 func init() {
@@ -46,6 +48,10 @@ func init() {
 		case 'A' <= c && c <= 'Z':
 			lower[i] = c + 'a' - 'A'
 		}
+	}
+	for i := range latin {
+		r, _ := utf8.DecodeRuneInString(norm.NFD.String(string(rune(i))))
+		latin[i] = unicode.ToLower(r)
 	}
 }
 
@@ -132,6 +138,9 @@ func (t *tokenizer) flatWord(from, to int) {
 
 // normalize fills t.flat: control characters dropped, CJK characters set apart, accents stripped, lower case.
 func (t *tokenizer) normalize(s string) {
+	if t.latinOnly(s) {
+		return
+	}
 	t.raw = t.raw[:0]
 	for _, r := range s {
 		switch {
@@ -158,6 +167,20 @@ func (t *tokenizer) normalize(s string) {
 		}
 	}
 	t.raw, t.flat = decomposed, t.raw
+}
+
+// latinOnly fills t.flat and reports true if s holds only ASCII and Latin letters.
+func (t *tokenizer) latinOnly(s string) bool {
+	t.flat = t.flat[:0]
+	for _, r := range s {
+		switch {
+		case r >= rune(len(latin)) || r >= 0x80 && r < 0xc0:
+			return false
+		case r >= 0x20 && r != 0x7f:
+			t.flat = utf8.AppendRune(t.flat, latin[r])
+		}
+	}
+	return true
 }
 
 func asciiPunct(r rune) bool {
