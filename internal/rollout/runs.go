@@ -10,11 +10,14 @@ import (
 const (
 	// maxErrors is how many runs of one version may end without a measurement before a person is asked.
 	maxErrors = 3
-	// firstBackoff doubles with each error: most are a pod or a node on its way out.
+	// firstBackoff doubles with each run that ended without a measurement, up to eight minutes: most such ends are a pod or a
+	// node on its way out. Cancelled runs are paced as well, so that no disagreement can create runs without end.
 	firstBackoff = 15 * time.Second
+	maxDoublings = 5
 
-	verdictPassed = "Passed"
-	verdictError  = "Error"
+	verdictPassed    = "Passed"
+	verdictError     = "Error"
+	verdictCancelled = "Cancelled"
 )
 
 // outcome is what the runs say about an index, against the baseline of today.
@@ -53,7 +56,7 @@ func (p *planner) outcome(ix IndexFact) (outcome, RunFact) {
 		return passed, run
 	case run.Decision.Action == gate.Reject:
 		return rejected, run
-	case run.Decision.Action == gate.Retry && p.errors(ix.Name) < maxErrors:
+	case run.Decision.Action == gate.Retry && p.count(ix.Name, verdictError) < maxErrors:
 		return retrying, run
 	case run.Decision.Action == gate.Hold && slices.Contains([]string{gate.ReasonHeld, gate.ReasonRolledBack, gate.ReasonMinInterval}, run.Decision.Reason):
 		return waiting, run
@@ -79,11 +82,11 @@ func (p *planner) currentRun(index string) (RunFact, bool) {
 	return newest, found
 }
 
-// errors counts the current runs of an index that ended without a measurement.
-func (p *planner) errors(index string) int {
+// count counts the current runs of an index that ended with a verdict.
+func (p *planner) count(index, verdict string) int {
 	count := 0
 	for _, run := range p.in.Runs {
-		if run.Index == index && run.Complete && run.Verdict == verdictError && p.current(run) {
+		if run.Index == index && run.Complete && run.Verdict == verdict && p.current(run) {
 			count++
 		}
 	}
@@ -115,8 +118,9 @@ func (p *planner) planRun() {
 	if o != unjudged && o != retrying {
 		return
 	}
-	if o == retrying && last.Verdict == verdictError {
-		again := last.Finished.Add(firstBackoff << (p.errors(ix.Name) - 1))
+	if o == retrying {
+		spent := p.count(ix.Name, verdictError) + p.count(ix.Name, verdictCancelled)
+		again := last.Finished.Add(firstBackoff << min(max(spent-1, 0), maxDoublings))
 		if again.After(p.in.Now) {
 			p.requeueAt(again)
 			return

@@ -70,7 +70,8 @@ type Input struct {
 
 	// EvalRequired: the tenant has an eval set, so nothing is promoted without a verdict.
 	EvalRequired bool
-	// Hold is the reason why nothing may be promoted; RollbackTo the index that is to serve instead.
+	// Hold is the reason why nothing may be promoted; RollbackTo the index that is to serve instead. Once RollbackTo is cleared
+	// the desired version is promoted again if it passes: change the recipe first.
 	Hold       string
 	RollbackTo string
 	// MinInterval is the least time between two promotions; 0 means none.
