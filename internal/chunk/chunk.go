@@ -36,7 +36,7 @@ type Chunk struct {
 	Headings []string `json:"headings,omitempty"`
 	// Page is the page, from 1, on which the passage begins; 0 for formats without pages.
 	Page int32 `json:"page,omitempty"`
-	// Tokens is counted word by word; for WordPiece the sum is what the encoder sees.
+	// Tokens is counted word by word, so runs longer than a word (URLs, base64) may differ from the whole by a few.
 	Tokens int `json:"tokens"`
 	// Warning says what the passage lacks, for instance a table header too large to repeat.
 	Warning string `json:"warning,omitempty"`
