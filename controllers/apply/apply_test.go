@@ -11,33 +11,12 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"quarry.dev/quarry/controllers/apply"
+	"quarry.dev/quarry/controllers/testenv"
 )
-
-// writes counts the requests that change something.
-type writes struct{ n int }
-
-func (w *writes) wrap(c client.WithWatch) client.Client {
-	return interceptor.NewClient(c, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			w.n++
-			return c.Create(ctx, obj, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-			w.n++
-			return c.Patch(ctx, obj, patch, opts...)
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			w.n++
-			return c.Apply(ctx, obj, opts...)
-		},
-	})
-}
 
 func configMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: data}
@@ -52,12 +31,12 @@ func owner(ctx context.Context, name string) *corev1.ConfigMap {
 var _ = Describe("Apply", func() {
 	It("creates, writes nothing when idle, repairs drift, removes what the intent drops, keeps what others add", func(ctx context.Context) {
 		boss := owner(ctx, "boss-1")
-		var w writes
-		c := w.wrap(api)
+		var w testenv.Writes
+		c := w.Wrap(api)
 		Expect(apply.Apply(ctx, c, configMap("child-1", map[string]string{"a": "1", "b": "2"}), boss)).To(Succeed())
-		Expect(w.n).To(Equal(1))
+		Expect(w.Count()).To(Equal(int64(1)))
 		Expect(apply.Apply(ctx, c, configMap("child-1", map[string]string{"a": "1", "b": "2"}), boss)).To(Succeed())
-		Expect(w.n).To(Equal(1), "an idle apply writes")
+		Expect(w.Count()).To(Equal(int64(1)), "an idle apply writes")
 
 		live := &corev1.ConfigMap{}
 		Expect(api.Get(ctx, client.ObjectKey{Namespace: "default", Name: "child-1"}, live)).To(Succeed())
@@ -69,9 +48,9 @@ var _ = Describe("Apply", func() {
 		Expect(apply.Apply(ctx, c, configMap("child-1", map[string]string{"a": "1"}), boss)).To(Succeed())
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 		Expect(live.Data).To(Equal(map[string]string{"a": "1", "theirs": "kept"}))
-		before := w.n
+		before := w.Count()
 		Expect(apply.Apply(ctx, c, configMap("child-1", map[string]string{"a": "1"}), boss)).To(Succeed())
-		Expect(w.n).To(Equal(before))
+		Expect(w.Count()).To(Equal(before))
 	})
 
 	It("refuses an object that another owner, or nobody, controls, and leaves it untouched", func(ctx context.Context) {
@@ -99,14 +78,14 @@ var _ = Describe("Apply", func() {
 
 	It("finds nothing to do on kinds with many defaults, and repairs a foreign network rule", func(ctx context.Context) {
 		boss := owner(ctx, "boss-4")
-		var w writes
-		c := w.wrap(api)
+		var w testenv.Writes
+		c := w.Wrap(api)
 		for range 2 {
 			for _, obj := range []client.Object{deployment("many"), service("many"), policy("many")} {
 				Expect(apply.Apply(ctx, c, obj, boss)).To(Succeed())
 			}
 		}
-		Expect(w.n).To(Equal(3))
+		Expect(w.Count()).To(Equal(int64(3)))
 		live := policy("many")
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 		live.Spec.Egress = append(live.Spec.Egress, networkingv1.NetworkPolicyEgressRule{})

@@ -18,7 +18,7 @@ func TestApply(t *testing.T) {
 var api client.WithWatch
 
 var _ = BeforeSuite(func() {
-	config, stop, err := testenv.Start()
+	config, stop, err := testenv.StartBare()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(stop)
 	scheme, err := testenv.Scheme()

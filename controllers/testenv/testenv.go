@@ -19,14 +19,20 @@ var ErrNoAssets = errors.New("KUBEBUILDER_ASSETS is unset: run `make kube`, or `
 
 // Start starts an API server with Quarry's kinds and returns how to reach and how to stop it.
 func Start() (*rest.Config, func() error, error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, nil, ErrNoAssets
-	}
 	crds, err := crdFolder()
 	if err != nil {
 		return nil, nil, err
 	}
-	env := &envtest.Environment{CRDDirectoryPaths: []string{crds}, ErrorIfCRDPathMissing: true}
+	return start(&envtest.Environment{CRDDirectoryPaths: []string{crds}, ErrorIfCRDPathMissing: true})
+}
+
+// StartBare starts an API server that knows the built-in kinds only.
+func StartBare() (*rest.Config, func() error, error) { return start(&envtest.Environment{}) }
+
+func start(env *envtest.Environment) (*rest.Config, func() error, error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return nil, nil, ErrNoAssets
+	}
 	config, err := env.Start()
 	if err != nil {
 		return nil, nil, errors.Join(err, env.Stop())
