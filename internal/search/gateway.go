@@ -1,0 +1,266 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/access"
+	"quarry.dev/quarry/internal/identity"
+	"quarry.dev/quarry/internal/segment"
+)
+
+// Gateway answers users of one tenant from one index version.
+type Gateway struct {
+	Tenant   string
+	Index    string
+	Signer   *identity.Signer
+	Table    *access.Table
+	Chunks   chunkSource
+	Overlays *Overlays
+	Metrics  *Metrics
+	Log      *slog.Logger
+
+	bm25, hnsw       Peer
+	client           *http.Client
+	fusion           fusion
+	candidates, topK int
+}
+
+// SetRecipe tells how to search, and whom to ask.
+func (g *Gateway) SetRecipe(spec v1alpha1.RetrievalSpec, bm25URL, hnswURL string) error {
+	if spec.Rerank.Type != "" && spec.Rerank.Type != v1alpha1.RerankNone {
+		return fmt.Errorf("rerank.type is %q: not yet available, use None", spec.Rerank.Type)
+	}
+	var err error
+	if g.fusion, err = newFusion(spec.Fusion); err != nil {
+		return err
+	}
+	g.candidates, g.topK = cmp.Or(int(spec.Candidates), defaultCandidates), cmp.Or(int(spec.TopK), defaultTopK)
+	if g.candidates < 1 || g.candidates > maxCandidates || g.topK < 1 || g.topK > MaxTopK {
+		return fmt.Errorf("candidates is %d, topK is %d: use 1 to %d and 1 to %d", g.candidates, g.topK, maxCandidates, MaxTopK)
+	}
+	if bm25URL == "" || hnswURL == "" {
+		return fmt.Errorf("peers are %q and %q: give the URLs of both retrievers", bm25URL, hnswURL)
+	}
+	g.bm25, g.hnsw = Peer{bm25URL, identity.RoleBM25}, Peer{hnswURL, identity.RoleHNSW}
+	g.client = newClient()
+	return nil
+}
+
+// Authenticate returns the principal that a token proves.
+type Authenticate func(token string) (access.Identity, error)
+
+// Handler serves POST /v1/search to callers whom verify accepts. Users and evaluations have a handler each.
+func (g *Gateway) Handler(verify Authenticate) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/search", g.Metrics.observe(func(w http.ResponseWriter, r *http.Request) int {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			return writeProblem(w, problem(http.StatusMethodNotAllowed, "MethodNotAllowed", "use POST"))
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		response, err := g.answer(ctx, w, r, verify)
+		if err != nil {
+			var p *Problem
+			if !errors.As(err, &p) && r.Context().Err() == nil {
+				g.Log.Error("a search failed", "error", err)
+			}
+			return writeProblem(w, err)
+		}
+		return writeJSON(w, response)
+	}))
+	mux.HandleFunc("/", notFound)
+	return mux
+}
+
+func (g *Gateway) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, verify Authenticate) (*Response, error) {
+	id, err := verify(identity.Bearer(r.Header.Get("Authorization")))
+	if errors.Is(err, identity.ErrUnavailable) {
+		g.Log.Error("no token can be verified", "error", err)
+		return nil, unavailable("tokens cannot be verified at present")
+	}
+	if err != nil {
+		return nil, unauthorized()
+	}
+	var request Request
+	if err := decodeBody(w, r, &request); err != nil {
+		return nil, err
+	}
+	return g.Search(ctx, id, request)
+}
+
+const (
+	attempts   = 4
+	retryPause = 100 * time.Millisecond
+)
+
+// Search answers one request of a verified principal. All of one answer is of one epoch of access data, the newest one
+// when it is given; while that moves, or a retriever lags behind, it begins anew, and gives up after a few attempts.
+func (g *Gateway) Search(ctx context.Context, id access.Identity, request Request) (*Response, error) {
+	topK, err := request.check(g.topK)
+	if err != nil {
+		return nil, err
+	}
+	if id.User == "" || id.Tenant != g.Tenant {
+		return nil, unauthorized()
+	}
+	for attempt := 1; ; attempt++ {
+		overlay, err := g.Overlays.Fresh()
+		if err != nil {
+			return nil, err
+		}
+		hits, err := g.rank(ctx, id, overlay, request.Query, max(g.candidates, topK))
+		if err == nil && g.Overlays.Epoch() == overlay.Epoch {
+			return g.respond(hits, topK, request.Explain == "Ranks"), nil
+		}
+		if err != nil && !errors.Is(err, errTransient) {
+			return nil, err
+		}
+		if attempt == attempts {
+			return nil, fmt.Errorf("no consistent answer after %d attempts: %w", attempts, cmp.Or(err, errTransient))
+		}
+		if err != nil {
+			g.catchUp(ctx)
+		}
+	}
+}
+
+// catchUp reads newer access data, and gives a retriever that lags behind a moment.
+func (g *Gateway) catchUp(ctx context.Context) {
+	before := g.Overlays.Epoch()
+	if err := g.Overlays.Refresh(ctx); err == nil && g.Overlays.Epoch() > before {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(retryPause):
+	}
+}
+
+// located is a candidate with its passage.
+type located struct {
+	candidate
+	segment.Chunk
+}
+
+// rank returns all visible candidates in their final order, identical passages folded.
+func (g *Gateway) rank(ctx context.Context, id access.Identity, overlay *access.Overlay, query string, k int) ([]located, error) {
+	ask := retrieveRequest{Query: query, K: k}
+	first, err := g.both(ctx, id, overlay.Epoch, ask, ask)
+	if err != nil {
+		return nil, err
+	}
+	candidates := union(first[0].Hits, first[1].Hits)
+	if g.fusion.crossScored() {
+		if err := g.crossScore(ctx, id, overlay.Epoch, query, candidates); err != nil {
+			return nil, err
+		}
+	}
+	hits := make([]located, len(candidates))
+	for i, c := range candidates {
+		c.fused = g.fusion.score(c, first[0].Bound)
+		hits[i] = located{c, g.Chunks.At(c.chunk)}
+		// The retrievers have filtered by this very overlay: a hit that fails here means that a filter is broken.
+		if c.chunk >= g.Chunks.Len() || !g.Table.Permits(hits[i].Document, id, overlay) {
+			g.Metrics.Violations.Inc()
+			return nil, errors.New("a retriever returned a hit that its reader may not see")
+		}
+	}
+	order(hits)
+	return foldIdentical(hits), nil
+}
+
+// both asks both retrievers at once.
+func (g *Gateway) both(ctx context.Context, id access.Identity, epoch int64, bm25, hnsw retrieveRequest) (out [2]*retrieveResponse, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	for i, ask := range []struct {
+		peer Peer
+		in   retrieveRequest
+	}{{g.bm25, bm25}, {g.hnsw, hnsw}} {
+		if ask.in.K == 0 && len(ask.in.Also) == 0 {
+			out[i] = &retrieveResponse{}
+			continue
+		}
+		group.Go(func() (err error) {
+			out[i], err = g.retrieve(ctx, ask.peer, id, epoch, ask.in)
+			return err
+		})
+	}
+	return out, group.Wait()
+}
+
+// crossScore lets each retriever score what only the other one returned.
+func (g *Gateway) crossScore(ctx context.Context, id access.Identity, epoch int64, query string, candidates []candidate) error {
+	noBM25 := missing(candidates, func(r Ranks) int { return r.BM25 })
+	noHNSW := missing(candidates, func(r Ranks) int { return r.HNSW })
+	answers, err := g.both(ctx, id, epoch, retrieveRequest{Query: query, Also: noBM25}, retrieveRequest{Query: query, Also: noHNSW})
+	if err != nil {
+		return err
+	}
+	bm25, hnsw := answers[0].Also, answers[1].Also
+	for i := range candidates {
+		c := &candidates[i]
+		if c.ranks.BM25 == 0 {
+			c.scores.BM25, bm25 = bm25[0], bm25[1:]
+		}
+		if c.ranks.HNSW == 0 {
+			c.scores.HNSW, hnsw = hnsw[0], hnsw[1:]
+		}
+	}
+	return nil
+}
+
+// foldIdentical keeps the first of passages with the same text. It works on visible passages alone, so that a hidden twin
+// never takes the place of a visible one.
+func foldIdentical(hits []located) []located {
+	seen := map[string]bool{}
+	kept := hits[:0]
+	for _, h := range hits {
+		if !seen[h.Text] {
+			seen[h.Text] = true
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}
+
+func (g *Gateway) respond(hits []located, topK int, explain bool) *Response {
+	out := &Response{Tenant: g.Tenant, Index: g.Index, Hits: []Hit{}}
+	for i, h := range hits[:min(topK, len(hits))] {
+		hit := Hit{
+			Document: h.Document, Chunk: h.Ordinal, Start: h.Start, End: h.End, Headings: append([]string{}, h.Headings...),
+			Page: h.Page, Modified: h.Modified, Text: h.Text, Score: h.fused,
+		}
+		if explain {
+			ranks, scores := h.ranks, h.scores
+			ranks.Fused = i + 1
+			hit.Ranks, hit.Scores = &ranks, &scores
+		}
+		out.Hits = append(out.Hits, hit)
+	}
+	return out
+}
+
+// SelfQuery proves that both retrievers answer this gateway, with access data of its epoch. It asks as a principal that no
+// rule names, and looks at no hit.
+func (g *Gateway) SelfQuery(ctx context.Context) error {
+	overlay, err := g.Overlays.Fresh()
+	if err != nil {
+		return err
+	}
+	if g.Chunks.Len() == 0 {
+		return errors.New("the index has no chunk")
+	}
+	ask := retrieveRequest{Query: "readiness", K: 1}
+	_, err = g.both(ctx, access.Identity{Tenant: g.Tenant, User: "\x00self-query"}, overlay.Epoch, ask, ask)
+	return err
+}

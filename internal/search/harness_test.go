@@ -1,0 +1,290 @@
+package search
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"context"
+
+	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/access"
+	"quarry.dev/quarry/internal/bm25"
+	"quarry.dev/quarry/internal/hnsw"
+	"quarry.dev/quarry/internal/identity"
+	"quarry.dev/quarry/internal/segment"
+)
+
+// document of a test corpus: each text is one chunk.
+type document struct {
+	key   string
+	allow access.Allow
+	texts []string
+}
+
+// hashed encodes a text as a bag of hashed words: close texts have close vectors.
+type hashed struct{}
+
+func (hashed) Dimensions() int             { return 16 }
+func (hashed) Digest() string              { return "hashed" }
+func (hashed) CountTokens(text string) int { return len(strings.Fields(text)) }
+func (hashed) Encode(texts []string) [][]float32 {
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		v := make([]float32, 16)
+		for _, w := range strings.Fields(strings.ToLower(text)) {
+			h := fnv.New32a()
+			_, _ = h.Write([]byte(w))
+			for d := range v {
+				v[d] += float32(int(h.Sum32()>>d&3)) - 1.5
+			}
+		}
+		sum := 0.0
+		for _, x := range v {
+			sum += float64(x) * float64(x)
+		}
+		for d := range v {
+			if sum > 0 {
+				v[d] = float32(float64(v[d]) / math.Sqrt(sum))
+			}
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// storage is a mutable overlay.
+type storage struct {
+	mu      sync.Mutex
+	overlay access.Overlay
+	err     error
+}
+
+func (s *storage) read(context.Context) (access.Overlay, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.overlay, s.err
+}
+
+func (s *storage) set(epoch int64, entries map[string]access.OverlayEntry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.overlay = access.Overlay{Epoch: epoch, VerifiedAt: time.Now(), Entries: entries}
+}
+
+// routes is a transport without a network: by host name.
+type routes map[string]http.Handler
+
+func (r routes) RoundTrip(req *http.Request) (*http.Response, error) {
+	handler, ok := r[req.URL.Host]
+	if !ok {
+		return nil, fmt.Errorf("no route to %s", req.URL.Host)
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, req)
+	return recorder.Result(), nil
+}
+
+// stack is a whole version in one process.
+type stack struct {
+	gateway    *Gateway
+	bm25, hnsw *Retriever
+	storage    *storage
+	routes     routes
+	log        *bytes.Buffer
+	evalSigner *identity.Signer
+	eval       *identity.InternalVerifier
+}
+
+func keyPair(t *testing.T) (private, public []byte) {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := x509.MarshalPKCS8PrivateKey(key)
+	b, _ := x509.MarshalPKIXPublicKey(pub)
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: a}), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b})
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+var testStack = identity.Stack{Tenant: "acme", VersionDigest: "sha256:v"}
+
+// newStack builds segments by hand, in the order in which the build stage does: by document key, then position.
+func newStack(t *testing.T, documents []document, recipe v1alpha1.RetrievalSpec) *stack {
+	t.Helper()
+	documents = slices.Clone(documents)
+	slices.SortFunc(documents, func(a, b document) int { return strings.Compare(a.key, b.key) })
+	analyzer := must[bm25.Analyzer](t)(bm25.NewAnalyzer("english"))
+	builder := bm25.NewBuilder(analyzer)
+	var chunks []segment.Chunk
+	var texts []string
+	var docs []access.Doc
+	for _, d := range documents {
+		docs = append(docs, access.Doc{Key: d.key, Allow: d.allow, FirstChunk: uint32(len(chunks)), Chunks: uint32(len(d.texts))})
+		for i, text := range d.texts {
+			builder.Add(text)
+			texts = append(texts, text)
+			chunks = append(chunks, segment.Chunk{Document: d.key, Ordinal: uint32(i), End: uint32(len(text)), Text: text})
+		}
+	}
+	table := must[*access.Table](t)(access.NewTable(docs))
+	lexicalFile := builder.Bytes()
+	vectors, graph, err := hnsw.Build(hashed{}.Encode(texts), hnsw.Params{M: 8, EfConstruction: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened := must[*bm25.Segment](t)(bm25.Open(lexicalFile))
+	index := must[*hnsw.Index](t)(hnsw.Open(vectors, graph))
+	passages := must[*segment.Chunks](t)(segment.Open(must[[]byte](t)(segment.Encode(chunks))))
+
+	s := &stack{storage: &storage{}, log: &bytes.Buffer{}}
+	s.storage.set(1, nil)
+	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	private, public := keyPair(t)
+	retriever := func(role identity.Role, ranker Ranker) *Retriever {
+		overlays := NewOverlays(s.storage.read, 0)
+		if err := overlays.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return &Retriever{
+			Index: "support-acme-1", Verifier: must[*identity.InternalVerifier](t)(identity.NewInternalVerifier(testStack, role, public)),
+			Table: table, Overlays: overlays, Ranker: ranker, Metrics: NewMetrics(string(role), overlays), Log: log,
+		}
+	}
+	s.bm25 = retriever(identity.RoleBM25, must[Ranker](t)(NewLexical(opened, v1alpha1.BM25Spec{})))
+	s.hnsw = retriever(identity.RoleHNSW, must[Ranker](t)(NewDense(index, hashed{}, "hashed")))
+	for _, r := range []*Retriever{s.bm25, s.hnsw} {
+		if err := r.SelfQuery(passages); err != nil && len(chunks) > 0 {
+			t.Fatal(err)
+		}
+	}
+	overlays := NewOverlays(s.storage.read, 0)
+	if err := overlays.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.gateway = &Gateway{
+		Tenant: "acme", Index: "support-acme-1", Signer: must[*identity.Signer](t)(identity.NewSigner(testStack, private)),
+		Table: table, Chunks: passages, Overlays: overlays, Metrics: NewMetrics("gateway", overlays), Log: log,
+	}
+	if err := s.gateway.SetRecipe(recipe, "http://bm25", "http://hnsw/"); err != nil {
+		t.Fatal(err)
+	}
+	s.routes = routes{"bm25": s.bm25.Handler(), "hnsw": s.hnsw.Handler()}
+	s.gateway.client.Transport = s.routes
+	evalPrivate, evalPublic := keyPair(t)
+	s.evalSigner = must[*identity.Signer](t)(identity.NewSigner(testStack, evalPrivate))
+	s.eval = must[*identity.InternalVerifier](t)(identity.NewInternalVerifier(testStack, identity.RoleEval, evalPublic))
+	return s
+}
+
+// fakeUsers accepts "user" or "user:group,group" as a token.
+func fakeUsers(token string) (access.Identity, error) {
+	user, groups, _ := strings.Cut(token, ":")
+	if user == "" {
+		return access.Identity{}, identity.ErrRefused
+	}
+	id := access.Identity{Tenant: "acme", User: user}
+	if groups != "" {
+		id.Groups = strings.Split(groups, ",")
+	}
+	return id, nil
+}
+
+// post sends a body to the users' handler, and returns status and answer.
+func (s *stack) post(t *testing.T, token, body string) (int, string) {
+	t.Helper()
+	return request(t, s.gateway.Handler(fakeUsers), "/v1/search", token, body)
+}
+
+func request(t *testing.T, handler http.Handler, path, token, body string) (int, string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	r.Header.Set(epochHeader, "0")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	answer, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Code != http.StatusOK {
+		var p Problem
+		if err := json.Unmarshal(answer, &p); err != nil || p.Status != w.Code || p.Title == "" || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("HTTP %d is no problem document: %s", w.Code, answer)
+		}
+		if strings.Contains(string(answer), `"hits"`) {
+			t.Errorf("an error with hits: %s", answer)
+		}
+	}
+	return w.Code, string(answer)
+}
+
+func (s *stack) documents(t *testing.T, token, query string) []string {
+	t.Helper()
+	body, _ := json.Marshal(map[string]any{"query": query, "topK": 100})
+	code, answer := s.post(t, token, string(body))
+	if code != http.StatusOK {
+		t.Fatalf("HTTP %d: %s", code, answer)
+	}
+	var out Response
+	if err := json.Unmarshal([]byte(answer), &out); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, h := range out.Hits {
+		names = append(names, h.Document)
+	}
+	return names
+}
+
+func allow(t *testing.T, names ...string) access.Allow {
+	t.Helper()
+	var list []access.Principal
+	for _, n := range names {
+		switch kind, name, _ := strings.Cut(n, ":"); kind {
+		case "group":
+			list = append(list, access.Principal{Type: access.Group, Name: name})
+		case "user":
+			list = append(list, access.Principal{Type: access.User, Name: name})
+		default:
+			list = append(list, access.Principal{Type: access.Everyone})
+		}
+	}
+	return must[access.Allow](t)(access.NewAllow(list...))
+}
+
+// publish makes newer access data, which the gateway polls at once; the retrievers follow by the epoch that it sends.
+func (s *stack) publish(t *testing.T, epoch int64, entries map[string]access.OverlayEntry) {
+	t.Helper()
+	s.storage.set(epoch, entries)
+	if err := s.gateway.Overlays.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

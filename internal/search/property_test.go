@@ -1,0 +1,95 @@
+package search
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/access"
+)
+
+var words = strings.Fields("leave parental pay salary bonus server outage key rotate the of handbook office travel expense ann bob secret merger plan")
+
+func randomText(rng *rand.Rand) string {
+	n := 1 + rng.IntN(12)
+	out := make([]string, n)
+	for i := range out {
+		out[i] = words[rng.IntN(len(words))]
+	}
+	return strings.Join(out, " ")
+}
+
+func randomAllow(t *testing.T, rng *rand.Rand) access.Allow {
+	return [](func() access.Allow){
+		func() access.Allow { return access.Nobody() },
+		func() access.Allow { return allow(t, "everyone") },
+		func() access.Allow { return allow(t, "group:hr") },
+		func() access.Allow { return allow(t, "group:eng", "user:ann") },
+		func() access.Allow { return allow(t, "user:bob") },
+		func() access.Allow { return allow(t, "user:hr") },
+	}[rng.IntN(6)]()
+}
+
+// TestAnswersTellNothingOfHiddenDocuments: the answer over a corpus is, byte for byte, the answer over the corpus without
+// what the caller may not read. Hiding goes by the index's own access and by overlays, both ways.
+func TestAnswersTellNothingOfHiddenDocuments(t *testing.T) {
+	recipes := []v1alpha1.RetrievalSpec{
+		{}, {Candidates: 3, TopK: 3},
+		{Candidates: 5, Fusion: v1alpha1.FusionSpec{Type: v1alpha1.FusionReciprocalRank}},
+	}
+	compared := 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		var shared []string
+		for range 3 {
+			shared = append(shared, randomText(rng))
+		}
+		var documents []document
+		overlay := map[string]access.OverlayEntry{}
+		for i := range 1 + rng.IntN(25) {
+			d := document{key: fmt.Sprintf("d%02d.md", i), allow: randomAllow(t, rng)}
+			for range rng.IntN(4) {
+				text := randomText(rng)
+				if rng.IntN(4) == 0 {
+					text = shared[rng.IntN(len(shared))] // identical passages, some of them hidden
+				}
+				d.texts = append(d.texts, text)
+			}
+			if rng.IntN(4) == 0 {
+				overlay[d.key] = access.OverlayEntry{Gone: rng.IntN(2) == 0, Allow: randomAllow(t, rng)}
+			}
+			documents = append(documents, d)
+		}
+		recipe := recipes[seed%uint64(len(recipes))]
+		whole := newStack(t, documents, recipe)
+		whole.publish(t, 2, overlay)
+		for _, token := range []string{"ann:hr", "bob", "hr:eng", "eve"} {
+			id, _ := fakeUsers(token)
+			var visible []document
+			for _, d := range documents {
+				now := access.Overlay{Entries: overlay}
+				if now.Permits(d.key, d.allow, id) {
+					visible = append(visible, d)
+				}
+			}
+			part := newStack(t, visible, recipe)
+			part.publish(t, 2, overlay)
+			for range 4 {
+				body, _ := json.Marshal(map[string]any{"query": randomText(rng), "explain": "Ranks"})
+				code, got := whole.post(t, token, string(body))
+				if code != http.StatusOK {
+					t.Fatalf("seed %d: HTTP %d: %s", seed, code, got)
+				}
+				if _, want := part.post(t, token, string(body)); got != want {
+					t.Fatalf("seed %d, %s, %s:\nwith hidden documents    %s\nwithout hidden documents %s", seed, token, body, got, want)
+				}
+				compared++
+			}
+		}
+	}
+	t.Logf("%d answers compared", compared)
+}
