@@ -1,0 +1,189 @@
+package artifact
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func config(endpoint string) S3Config {
+	return S3Config{Endpoint: endpoint, Bucket: "docs", Prefix: "acme", AccessKeyID: "key-id", SecretAccessKey: "secret-key-text", SessionToken: "token-text"}
+}
+
+func TestOpenS3Refuses(t *testing.T) {
+	for name, change := range map[string]func(*S3Config){
+		"endpoint:":    func(c *S3Config) { c.Endpoint = "s3.example:9000" },
+		"endpoint: ":   func(c *S3Config) { c.Endpoint = "http://h/path" },
+		"bucket:":      func(c *S3Config) { c.Bucket = "" },
+		"credentials:": func(c *S3Config) { c.SecretAccessKey = "" },
+		"addressing:":  func(c *S3Config) { c.Addressing = "Both" },
+		"caBundle:":    func(c *S3Config) { c.CABundle = []byte("x") },
+	} {
+		c := config("http://s3.example:9000")
+		change(&c)
+		if _, err := OpenS3(c); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSpace(name)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A server's answers become reasons; the message says where and what to do, and never a secret.
+func TestS3Errors(t *testing.T) {
+	for _, c := range []struct {
+		status       int
+		code, reason string
+		is           error
+	}{
+		{404, "NoSuchBucket", ReasonBucketNotFound, nil},
+		{404, "NoSuchKey", ReasonNotFound, ErrNotFound},
+		{403, "AccessDenied", ReasonAccessDenied, nil},
+		{403, "InvalidAccessKeyId", ReasonAccessDenied, nil},
+		{403, "SignatureDoesNotMatch", ReasonAccessDenied, nil},
+		{400, "ExpiredToken", ReasonExpiredToken, nil},
+		{412, "PreconditionFailed", ReasonPrecondition, ErrPrecondition},
+		{409, "ConditionalRequestConflict", ReasonPrecondition, ErrPrecondition},
+		{400, "Strange", ReasonS3Error, nil},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>told by the server</Message></Error>", c.code)
+		}))
+		b, err := OpenS3(config(server.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = b.Get(ctx, "a.md")
+		server.Close()
+		if ReasonOf(err) != c.reason || (c.is != nil && !errors.Is(err, c.is)) || (c.is == nil && errors.Is(err, ErrNotFound)) {
+			t.Errorf("%s: reason %s, %v", c.code, ReasonOf(err), err)
+		}
+		text := fmt.Sprint(err, config(server.URL))
+		if !strings.Contains(text, server.URL) || !strings.Contains(text, `"docs"`) || strings.Contains(text, "secret-key") || strings.Contains(text, "token-text") {
+			t.Errorf("%s: %s", c.code, text)
+		}
+	}
+}
+
+func TestS3Unreachable(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "http://" + l.Addr().String()
+	l.Close()
+	b, err := OpenS3(config(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.List(ctx, "", func(Info) error { return nil }); ReasonOf(err) != ReasonUnreachable || !strings.Contains(err.Error(), at) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Page 2 of 3 fails: the listing must say so, not end.
+func TestS3ListingErrorOnALaterPage(t *testing.T) {
+	pages := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if pages++; pages > 1 {
+			w.WriteHeader(403)
+			fmt.Fprint(w, "<Error><Code>AccessDenied</Code></Error>")
+			return
+		}
+		fmt.Fprint(w, `<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>
+			<Contents><Key>acme/a.md</Key><Size>1</Size><ETag>"x"</ETag><LastModified>2026-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>`)
+	}))
+	defer server.Close()
+	b, err := OpenS3(config(server.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	if err := b.List(ctx, "", func(Info) error { seen++; return nil }); ReasonOf(err) != ReasonAccessDenied || seen != 1 {
+		t.Errorf("%d seen, %v", seen, err)
+	}
+}
+
+// startServer runs versitygw on a folder: QUARRY_TEST_S3 names the binary, else bin/versitygw of the checkout.
+func startServer(t *testing.T) S3Config {
+	binary := os.Getenv("QUARRY_TEST_S3")
+	if binary == "" {
+		binary = filepath.Join("..", "..", "bin", "versitygw")
+	}
+	if _, err := os.Stat(binary); err != nil {
+		t.Skip("no versitygw: set QUARRY_TEST_S3 to its path")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := config("http://" + addr)
+	c.SessionToken = ""
+	cmd := exec.Command(binary, "--port", addr, "--access", c.AccessKeyID, "--secret", c.SecretAccessKey, "posix", root)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for range 100 {
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			conn.Close()
+			return c
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("versitygw did not start")
+	return c
+}
+
+func TestS3(t *testing.T) {
+	c := startServer(t)
+	open := func(prefix string, change func(*S3Config)) Bucket {
+		c := c
+		c.Prefix = prefix
+		if change != nil {
+			change(&c)
+		}
+		b, err := OpenS3(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	conform(t, open("acme", nil))
+	conform(t, open("", nil))
+	roundTrip(t, open("keys/", nil), hardKeys(t))
+	if err := ClaimPrefix(ctx, open("owned", nil), Owner{ClusterUID: "1", Namespace: "n", Name: "d"}); err != nil {
+		t.Errorf("claim: %v", err)
+	}
+	many := open("many", nil)
+	for i := range 1001 {
+		if _, err := many.Put(ctx, fmt.Sprintf("%04d", i), nil, Condition{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	if err := many.List(ctx, "", func(Info) error { n++; return nil }); err != nil || n != 1001 {
+		t.Errorf("%d of 1001 keys, %v", n, err)
+	}
+	for reason, change := range map[string]func(*S3Config){
+		ReasonBucketNotFound: func(c *S3Config) { c.Bucket = "absent-bucket" },
+		ReasonAccessDenied:   func(c *S3Config) { c.SecretAccessKey = "wrong" },
+	} {
+		if err := open("", change).List(ctx, "", func(Info) error { return nil }); ReasonOf(err) != reason {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}
