@@ -172,7 +172,7 @@ func (r *Reconciler) plan(s *scope) eval.Plan {
 	plan := eval.Plan{
 		Run: s.run.Name, RunUID: string(s.run.UID), Subject: target(s.index),
 		EvalSetDigest: artifact.Digest(s.evalSet), EvalSetObject: s.run.Spec.EvalSet.Ref.Object,
-		Metrics: s.run.Spec.Metrics, Access: s.corpus.Spec.Access,
+		Metrics: s.run.Spec.Metrics, Access: s.corpus.Spec.Access, SyncInterval: s.corpus.Spec.Sync.Interval.Duration,
 	}
 	if s.baseline != nil {
 		baseline := target(s.baseline)

@@ -22,7 +22,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=quarry.dev,resources=evalruns,verbs=get;list;watch
 // +kubebuilder:rbac:groups=quarry.dev,resources=evalruns/status,verbs=get;patch;update
 // +kubebuilder:rbac:groups=quarry.dev,resources=evalruns/finalizers,verbs=update
-// +kubebuilder:rbac:groups=quarry.dev,resources=indices;corpora;retrievalpipelines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=quarry.dev,resources=indexes;corpora;retrievalpipelines,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;update;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;patch;update;delete

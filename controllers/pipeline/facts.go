@@ -41,7 +41,7 @@ func (r *Reconciler) planRollout(_ context.Context, s *scope, t *tenantScope) er
 		// Nothing new is started on missing references; what serves goes on serving.
 		in.Desired = nil
 	}
-	t.plan = rollout.Plan(in)
+	t.plan = rollout.Next(in)
 	s.soonest(t.plan.Requeue)
 	return nil
 }

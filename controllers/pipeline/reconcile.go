@@ -31,8 +31,8 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=quarry.dev,resources=retrievalpipelines/status,verbs=get;patch;update
 // +kubebuilder:rbac:groups=quarry.dev,resources=retrievalpipelines/finalizers,verbs=update
 // +kubebuilder:rbac:groups=quarry.dev,resources=corpora,verbs=get;list;watch
-// +kubebuilder:rbac:groups=quarry.dev,resources=indices,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=quarry.dev,resources=indices/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=quarry.dev,resources=indexes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=quarry.dev,resources=indexes/status,verbs=get;patch;update
 // +kubebuilder:rbac:groups=quarry.dev,resources=evalruns,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=services;configmaps,verbs=get;list;watch;create;patch;update;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create

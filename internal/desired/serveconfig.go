@@ -8,7 +8,7 @@ import (
 )
 
 // ServeConfig is what the pods of a serving stack read. Everything in it is part of the version, the pipeline's access
-// settings aside, so a change of it restarts the stack in place.
+// settings aside, whose change restarts the gateways in place.
 func ServeConfig(p *v1alpha1.RetrievalPipeline, corpus *v1alpha1.Corpus, index *v1alpha1.Index) stage.Config {
 	peer := func(part Part) string {
 		return fmt.Sprintf("http://%s.%s.svc:%d", PartName(index.Name, part), index.Namespace, PortAPI)
@@ -16,7 +16,7 @@ func ServeConfig(p *v1alpha1.RetrievalPipeline, corpus *v1alpha1.Corpus, index *
 	config := stage.Config{
 		Namespace: index.Namespace, Pipeline: p.Name, Tenant: index.Spec.Tenant, Corpus: corpus.Name, Index: index.Name,
 		VersionDigest: index.Spec.VersionDigest, Snapshot: index.Spec.Snapshot.Digest,
-		ContentDigest: ContentDigest(index.Spec.Snapshot.Digest, index.Spec.Indexing), Image: index.Spec.Image,
+		ContentDigest: ContentDigest(index), Image: index.Spec.Image,
 		Artifacts: Location(corpus.Spec.Artifacts.S3.S3Location),
 		Indexing:  index.Spec.Indexing, Retrieval: index.Spec.Retrieval,
 		Identity: p.Spec.Access.Identity, MaxStaleness: p.Spec.Access.MaxStaleness.Duration,
@@ -38,6 +38,6 @@ func Location(l v1alpha1.S3Location) stage.Location {
 
 // ContentDigest names what the Jobs make: it does not depend on retrieval, so a version that differs in that alone
 // builds nothing.
-func ContentDigest(snapshot string, indexing v1alpha1.IndexingSpec) string {
-	return jsonDigest([]any{snapshot, indexing})
+func ContentDigest(index *v1alpha1.Index) string {
+	return jsonDigest([]any{index.Spec.Snapshot.Digest, index.Spec.Indexing})
 }

@@ -129,11 +129,20 @@ func roleDeployment(in StackInput, role Part) *appsv1.Deployment {
 				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &zero, MaxSurge: &one},
 			},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels},
+				ObjectMeta: metav1.ObjectMeta{Labels: meta.Labels, Annotations: restartOn(in, role)},
 				Spec:       rolePod(in, role),
 			},
 		},
 	}
+}
+
+// restartOn makes new gateways where what they were started with has changed. It covers what the user may change under a
+// running version and nothing that an operator release could change, because an upgrade restarts no pod.
+func restartOn(in StackInput, role Part) map[string]string {
+	if role != GatewayPart {
+		return nil
+	}
+	return map[string]string{"quarry.dev/access-settings": ShortHash(jsonDigest(in.Pipeline.Spec.Access))}
 }
 
 // TenantService is the one name that users of a tenant know. Its selector and its annotations change together in one

@@ -1,6 +1,10 @@
 package eval
 
-import "quarry.dev/quarry/api/v1alpha1"
+import (
+	"time"
+
+	"quarry.dev/quarry/api/v1alpha1"
+)
 
 // Plan is the content of eval.json, which the operator writes for one evaluation Job.
 type Plan struct {
@@ -17,6 +21,8 @@ type Plan struct {
 	Metrics []v1alpha1.GateMetric `json:"metrics"`
 	// Access are the raw rules of the Corpus, for the second evaluator of permissions.
 	Access v1alpha1.AccessSpec `json:"access"`
+	// SyncInterval, in nanoseconds, is how old the access data of a gateway may rightly be.
+	SyncInterval time.Duration `json:"syncInterval"`
 }
 
 // Target is one version and where its evaluation port answers.
