@@ -31,9 +31,19 @@ type options struct {
 	chart     string
 	release   string
 	namespace string
+	create    bool
 	files     texts
 	sets      texts
 }
+
+const namespaceManifest = `---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: %s
+  labels:
+    pod-security.kubernetes.io/enforce: restricted
+`
 
 func main() {
 	opts, err := parse(os.Args[1:])
@@ -52,6 +62,7 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("chart", flag.ContinueOnError)
 	flags.StringVar(&opts.release, "release", "quarry", "name of the release")
 	flags.StringVar(&opts.namespace, "namespace", "quarry-system", "namespace of the release")
+	flags.BoolVar(&opts.create, "create-namespace", false, "write the namespace first, with the restricted pod security standard")
 	flags.Var(&opts.files, "values", "file of values; may be repeated, the last one wins")
 	flags.Var(&opts.sets, "set", "key=value; may be repeated, the last one wins")
 	for {
@@ -99,6 +110,11 @@ func render(out io.Writer, opts options) error {
 	_, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
 	if err != nil {
 		return err
+	}
+	if opts.create {
+		if _, err := fmt.Fprintf(out, namespaceManifest, opts.namespace); err != nil {
+			return err
+		}
 	}
 	for _, m := range manifests {
 		if _, err := fmt.Fprintf(out, "---\n# Source: %s\n%s\n", m.Name, strings.TrimSpace(m.Content)); err != nil {
