@@ -6,12 +6,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"quarry.dev/quarry/internal/artifact/s3test"
 )
 
 func config(endpoint string) S3Config {
@@ -111,45 +109,9 @@ func TestS3ListingErrorOnALaterPage(t *testing.T) {
 	}
 }
 
-// startServer runs versitygw on a folder: QUARRY_TEST_S3 names the binary, else bin/versitygw of the checkout.
-func startServer(t *testing.T) S3Config {
-	binary := os.Getenv("QUARRY_TEST_S3")
-	if binary == "" {
-		binary = filepath.Join("..", "..", "bin", "versitygw")
-	}
-	if _, err := os.Stat(binary); err != nil {
-		t.Skip("no versitygw: set QUARRY_TEST_S3 to its path")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, "docs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	c := config("http://" + addr)
-	c.SessionToken = ""
-	cmd := exec.Command(binary, "--port", addr, "--access", c.AccessKeyID, "--secret", c.SecretAccessKey, "posix", root)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for range 100 {
-		if conn, err := net.Dial("tcp", addr); err == nil {
-			conn.Close()
-			return c
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("versitygw did not start")
-	return c
-}
-
 func TestS3(t *testing.T) {
-	c := startServer(t)
+	server := s3test.Start(t, "docs")
+	c := S3Config{Endpoint: server.Endpoint, Bucket: "docs", AccessKeyID: server.AccessKeyID, SecretAccessKey: server.SecretAccessKey}
 	open := func(prefix string, change func(*S3Config)) Bucket {
 		c := c
 		c.Prefix = prefix

@@ -182,7 +182,7 @@ func readLive(ctx context.Context, in SyncInput, also ...string) ([][]Entry, err
 		}
 		s, err := ReadSnapshot(ctx, in.Artifacts, digest)
 		if err != nil {
-			return nil, fmt.Errorf("snapshot %s of a live index: %w", digest, err)
+			return nil, fmt.Errorf("snapshot %s: %w: restore the object, or delete the Indexes that were built of it", digest, err)
 		}
 		live = append(live, s.Entries)
 	}
