@@ -2,14 +2,18 @@ package source
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/artifact"
+	"quarry.dev/quarry/internal/testdata"
 )
 
 var (
@@ -287,5 +291,94 @@ func TestLostCurrentNeverGoesBack(t *testing.T) {
 	b.remove(30, 0)
 	if out := b.sync(); out.Current.Epoch != 8 || !out.Guarded.Tripped || out.Documents != 30 {
 		t.Fatalf("%+v", out.Current)
+	}
+}
+
+func TestHardKeysStayApart(t *testing.T) {
+	data, err := os.ReadFile(testdata.Shared(t, "hardcases/vectors.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Keys []string `json:"s3_keys"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	b, want := newBench(t, 0), []string{}
+	for _, key := range v.Keys {
+		b.put(key, "text of "+key)
+		if !strings.HasSuffix(key, "/") {
+			want = append(want, key)
+		}
+	}
+	slices.Sort(want)
+	for _, include := range [][]string{nil, {"**"}, {"**/*"}} {
+		b.in.Include = include
+		out := b.sync()
+		s, err := ReadSnapshot(ctx, b.art, out.Snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range s.Entries {
+			got = append(got, e.Key)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("include %v:\n got %q\nwant %q", include, got, want)
+		}
+	}
+}
+
+func TestGlobs(t *testing.T) {
+	b := newBench(t, 0)
+	for _, k := range []string{"a.md", "x/b.md", "x/drafts/c.md", "x/d.pdf", "x/d.pdf.acl.json"} {
+		b.put(k, "t")
+	}
+	b.in.Include, b.in.Exclude = []string{"**/*.md", "**/*.pdf"}, []string{"**/drafts/**"}
+	if out := b.sync(); out.Documents != 3 || len(out.Failures) != 1 {
+		t.Fatalf("%d documents, failures %+v", out.Documents, out.Failures)
+	}
+	b.in.Include = []string{"[a"}
+	if _, err := Sync(ctx, b.in); err == nil || !strings.HasPrefix(err.Error(), "include: ") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestTwoWriters(t *testing.T) {
+	b := newBench(t, 3)
+	b.sync()
+	b.put("d000.md", "changed")
+	b.art.Fail = func(op, key string) error {
+		if op != "put" || key != artifact.CurrentKey {
+			return nil
+		}
+		b.art.Fail = nil // the other operator is quicker
+		other := b.in
+		other.Now = func() time.Time { return start.Add(time.Hour) }
+		_, err := Sync(ctx, other)
+		return err
+	}
+	if _, err := Sync(ctx, b.in); !errors.Is(err, ErrConflict) {
+		t.Fatalf("got %v", err)
+	}
+	if !b.overlay().VerifiedAt.Equal(start.Add(time.Hour)) {
+		t.Fatal("the slower writer won")
+	}
+	b.sync()
+}
+
+func TestUnreadableSidecarStorageAborts(t *testing.T) {
+	b := newBench(t, 2)
+	b.put("d000.md.acl.json", `{"allow":[]}`)
+	boom := errors.New("timeout")
+	b.src.Fail = func(op, key string) error {
+		if op == "get" && strings.HasSuffix(key, ".acl.json") {
+			return boom
+		}
+		return nil
+	}
+	if _, err := Sync(ctx, b.in); !errors.Is(err, boom) {
+		t.Fatalf("got %v", err)
 	}
 }

@@ -15,8 +15,22 @@ import (
 	"quarry.dev/quarry/internal/source"
 )
 
-// batch is the number of documents that are read at a time; it bounds the memory of a pod.
-const batch = 16
+// Documents are read and parsed a batch at a time. Both bounds together keep a pod's memory small.
+const (
+	batchDocuments = 16
+	batchBytes     = 64 << 20
+)
+
+// nextBatch is at least one document.
+func nextBatch(todo []source.Entry) []source.Entry {
+	total := int64(0)
+	for i, d := range todo {
+		if total += d.Size; i > 0 && (i == batchDocuments || total > batchBytes) {
+			return todo[:i]
+		}
+	}
+	return todo
+}
 
 // Chunk reads, parses and chunks the documents of a shard that no earlier version chunked under the same settings.
 // Results are flushed as they come, so that a pod that is tried again goes on where the last one ended. An error means
@@ -81,8 +95,9 @@ func (r *Report) fail(f Failure) {
 func (e Env) chunkAll(ctx context.Context, s settings, todo []source.Entry, total int, w *artifact.Writer, r *Report) error {
 	p := progress{out: e.Out, report: r, total: total}
 	denied := 0
-	for start := 0; start < len(todo); start += batch {
-		part := todo[start:min(start+batch, len(todo))]
+	for start := 0; start < len(todo); {
+		part := nextBatch(todo[start:])
+		start += len(part)
 		results, failures, err := e.chunkBatch(ctx, s, part)
 		if err != nil {
 			return err
@@ -104,7 +119,7 @@ func (e Env) chunkAll(ctx context.Context, s settings, todo []source.Entry, tota
 				return err
 			}
 		}
-		p.line(total - len(todo) + start + len(part))
+		p.line(total - len(todo) + start)
 	}
 	if denied > 0 && denied == len(todo) {
 		return fmt.Errorf("the source's key may list but not read: all of %d documents were denied: let it read the objects below the prefix (%s)",
