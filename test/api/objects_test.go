@@ -8,8 +8,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/yaml"
+
+	"quarry.dev/quarry/api/v1alpha1"
 )
 
 // The valid objects that every table mutates.
@@ -95,4 +99,19 @@ func field(obj *unstructured.Unstructured, path string) any {
 		}
 	}
 	return at
+}
+
+func unmarshal(data []byte, into any) error { return yaml.Unmarshal(data, into) }
+
+// discoveryResources lists what the API server serves for Quarry.
+func discoveryResources() ([]metav1.APIResource, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+	if err != nil {
+		return nil, err
+	}
+	return list.APIResources, nil
 }
