@@ -23,7 +23,7 @@ type Gateway struct {
 	Index    string
 	Signer   *identity.Signer
 	Table    *access.Table
-	Chunks   chunkSource
+	Chunks   *segment.Chunks
 	Overlays *Overlays
 	Metrics  *Metrics
 	Log      *slog.Logger

@@ -336,11 +336,11 @@ func TestReadiness(t *testing.T) {
 		t.Error(err)
 	}
 	empty := newStack(t, []document{{"a.md", allow(t, "everyone"), nil}}, v1alpha1.RetrievalSpec{})
-	if empty.bm25.SelfQuery(empty.gateway.Chunks) == nil || empty.gateway.SelfQuery(t.Context()) == nil {
+	if empty.bm25.SelfQuery(Texts(empty.gateway.Chunks)) == nil || empty.gateway.SelfQuery(t.Context()) == nil {
 		t.Error("an index without chunks is ready")
 	}
 	stops := newStack(t, []document{{"a.md", allow(t, "everyone"), []string{"the of and"}}}, v1alpha1.RetrievalSpec{})
-	if err := stops.bm25.SelfQuery(stops.gateway.Chunks); err != nil {
+	if err := stops.bm25.SelfQuery(Texts(stops.gateway.Chunks)); err != nil {
 		t.Errorf("stop words alone: %v", err)
 	}
 }

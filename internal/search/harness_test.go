@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"hash/fnv"
 	"io"
 	"log/slog"
@@ -87,25 +86,12 @@ func (s *storage) set(epoch int64, entries map[string]access.OverlayEntry) {
 	s.overlay = access.Overlay{Epoch: epoch, VerifiedAt: time.Now(), Entries: entries}
 }
 
-// routes is a transport without a network: by host name.
-type routes map[string]http.Handler
-
-func (r routes) RoundTrip(req *http.Request) (*http.Response, error) {
-	handler, ok := r[req.URL.Host]
-	if !ok {
-		return nil, fmt.Errorf("no route to %s", req.URL.Host)
-	}
-	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, req)
-	return recorder.Result(), nil
-}
-
 // stack is a whole version in one process.
 type stack struct {
 	gateway    *Gateway
 	bm25, hnsw *Retriever
 	storage    *storage
-	routes     routes
+	routes     InProcess
 	log        *bytes.Buffer
 	evalSigner *identity.Signer
 	eval       *identity.InternalVerifier
@@ -179,7 +165,7 @@ func newStack(t *testing.T, documents []document, recipe v1alpha1.RetrievalSpec)
 	s.bm25 = retriever(identity.RoleBM25, must[Ranker](t)(NewLexical(opened, v1alpha1.BM25Spec{})))
 	s.hnsw = retriever(identity.RoleHNSW, must[Ranker](t)(NewDense(index, hashed{}, "hashed")))
 	for _, r := range []*Retriever{s.bm25, s.hnsw} {
-		if err := r.SelfQuery(passages); err != nil && len(chunks) > 0 {
+		if err := r.SelfQuery(Texts(passages)); err != nil && len(chunks) > 0 {
 			t.Fatal(err)
 		}
 	}
@@ -194,8 +180,8 @@ func newStack(t *testing.T, documents []document, recipe v1alpha1.RetrievalSpec)
 	if err := s.gateway.SetRecipe(recipe, "http://bm25", "http://hnsw/"); err != nil {
 		t.Fatal(err)
 	}
-	s.routes = routes{"bm25": s.bm25.Handler(), "hnsw": s.hnsw.Handler()}
-	s.gateway.client.Transport = s.routes
+	s.routes = InProcess{"bm25": s.bm25.Handler(), "hnsw": s.hnsw.Handler()}
+	s.gateway.SetTransport(s.routes)
 	evalPrivate, evalPublic := keyPair(t)
 	s.evalSigner = must[*identity.Signer](t)(identity.NewSigner(testStack, evalPrivate))
 	s.eval = must[*identity.InternalVerifier](t)(identity.NewInternalVerifier(testStack, identity.RoleEval, evalPublic))

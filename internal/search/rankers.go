@@ -77,7 +77,11 @@ func (d dense) Search(query string, allow *roaring.Bitmap, k int) (Ranking, erro
 	for i, h := range found {
 		hits[i] = ChunkHit(h)
 	}
-	return Ranking{Hits: hits, Plan: plan}, nil
+	out := Ranking{Hits: hits, Plan: plan}
+	if plan.Branch != hnsw.Nothing {
+		out.Bound = 1 // of a cosine
+	}
+	return out, nil
 }
 
 func (d dense) Score(query string, allow *roaring.Bitmap, chunks []uint32) ([]float64, error) {

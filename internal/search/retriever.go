@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/identity"
+	"quarry.dev/quarry/internal/segment"
 )
 
 // Retriever serves one Ranker to the gateway of its stack, and to nobody else.
@@ -128,23 +130,20 @@ func (r *Retriever) rank(in retrieveRequest, allow *roaring.Bitmap, epoch int64)
 	return out, nil
 }
 
-// selfQueryWords bounds how much of the first chunks a self-query tries.
+// selfQueryWords bounds how much of the given texts a self-query tries.
 const selfQueryWords = 200
 
-// SelfQuery proves that the loaded artifact answers: with every chunk allowed, a word of the first chunks must find
-// something. Words without a term (stop words) are passed over; an index whose first chunks have none else passes.
-func (r *Retriever) SelfQuery(chunks chunkSource) error {
-	if chunks.Len() == 0 {
+// SelfQuery proves that the loaded artifact answers: with every chunk allowed, a word of the texts must find something.
+// Words that rank nothing (stop words, for BM25) are passed over; texts that hold no other words pass.
+func (r *Retriever) SelfQuery(texts iter.Seq[string]) error {
+	if r.Table.Chunks() == 0 {
 		return errors.New("the index has no chunk")
 	}
-	if uint32(chunks.Len()) < r.Table.Chunks() {
-		return fmt.Errorf("the access table names %d chunks, the index has %d", r.Table.Chunks(), chunks.Len())
-	}
 	all := roaring.New()
-	all.AddRange(0, uint64(chunks.Len()))
-	tried, terms := 0, false
-	for i := uint32(0); i < chunks.Len() && tried < selfQueryWords; i++ {
-		for _, word := range strings.Fields(chunks.At(i).Text) {
+	all.AddRange(0, uint64(r.Table.Chunks()))
+	tried, ranks := 0, false
+	for text := range texts {
+		for _, word := range strings.Fields(text) {
 			ranking, err := r.Ranker.Search(word, all, 1)
 			if err != nil {
 				return fmt.Errorf("self-query: %w", err)
@@ -152,16 +151,31 @@ func (r *Retriever) SelfQuery(chunks chunkSource) error {
 			if len(ranking.Hits) > 0 {
 				return nil
 			}
-			terms = terms || ranking.Bound > 0
+			ranks = ranks || ranking.Bound > 0
 			if tried++; tried == selfQueryWords {
-				break
+				return selfQueryFailed(ranks)
 			}
 		}
 	}
-	if terms {
-		return errors.New("self-query: words of the first chunks find nothing; the artifact is damaged")
+	return selfQueryFailed(ranks)
+}
+
+func selfQueryFailed(ranks bool) error {
+	if ranks {
+		return errors.New("self-query: words of the index find nothing in it; the artifact is damaged: build it again")
 	}
 	return nil
+}
+
+// Texts are the passages of an index, for a self-query.
+func Texts(chunks *segment.Chunks) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range chunks.Len() {
+			if !yield(chunks.At(i).Text) {
+				return
+			}
+		}
+	}
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {

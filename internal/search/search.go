@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
-
-	"quarry.dev/quarry/internal/segment"
 )
 
 // Bounds of a request.
@@ -121,10 +119,4 @@ type Ranker interface {
 	Search(query string, allow *roaring.Bitmap, k int) (Ranking, error)
 	// Score scores these chunks of allow; others score 0.
 	Score(query string, allow *roaring.Bitmap, chunks []uint32) ([]float64, error)
-}
-
-// chunkSource is what the gateway shows hits from.
-type chunkSource interface {
-	Len() uint32
-	At(i uint32) segment.Chunk
 }
