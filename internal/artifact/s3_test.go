@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/minio/minio-go/v7"
+
 	"quarry.dev/quarry/internal/artifact/s3test"
 )
 
@@ -147,5 +149,22 @@ func TestS3(t *testing.T) {
 		if err := open("", change).List(ctx, "", func(Info) error { return nil }); ReasonOf(err) != reason {
 			t.Errorf("%s: %v", reason, err)
 		}
+	}
+}
+
+// Metadata that a person puts on an object is read under its lower-case name.
+func TestS3Metadata(t *testing.T) {
+	server := s3test.Start(t, "docs")
+	b, err := OpenS3(S3Config{Endpoint: server.Endpoint, Bucket: "docs", AccessKeyID: server.AccessKeyID, SecretAccessKey: server.SecretAccessKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	core := b.(*s3).core
+	opts := minio.PutObjectOptions{UserMetadata: map[string]string{"quarry-allow": `{"allow":[]}`}}
+	if _, err := core.Client.PutObject(ctx, "docs", "a.md", strings.NewReader("x"), 1, opts); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := b.Head(ctx, "a.md"); err != nil || info.Metadata["quarry-allow"] != `{"allow":[]}` {
+		t.Fatalf("%+v %v", info, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/artifact"
 	"quarry.dev/quarry/internal/bm25"
@@ -173,4 +174,21 @@ func (e Env) upload(ctx context.Context, files map[string][]byte) (artifact.Segm
 		}
 	}
 	return seg, nil
+}
+
+// All runs every stage of every shard one after another, for a build without a cluster.
+func All(ctx context.Context, e Env) (Report, error) {
+	for _, stage := range []func(context.Context, Env, int) (Report, error){Chunk, Contextualize, Embed} {
+		for shard := range e.shards() {
+			if _, err := stage(ctx, e, shard); err != nil {
+				return Report{}, err
+			}
+		}
+	}
+	return Build(ctx, e)
+}
+
+// ContentDigest names what the stages make of a snapshot, for a build without a cluster.
+func ContentDigest(snapshot string, indexing v1alpha1.IndexingSpec) string {
+	return jsonDigest(snapshot, indexing)
 }

@@ -276,3 +276,32 @@ func TestSettingsChangeWhatTheyMust(t *testing.T) {
 		t.Fatal("an unknown model is accepted")
 	}
 }
+
+// A folder on a laptop is a corpus as well.
+func TestLocalFolder(t *testing.T) {
+	b := newBench(t, 0)
+	src, art := artifact.NewDir(t.TempDir()), artifact.NewDir(t.TempDir())
+	for i := range 5 {
+		if _, err := src.Put(ctx, fmt.Sprintf("a/%d.md", i), fmt.Appendf(nil, "# Part %d\n\nText %d.\n", i, i), artifact.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := source.Sync(ctx, source.SyncInput{Source: src, Artifacts: art, Owner: artifact.Owner{ClusterUID: "local", Namespace: "local", Name: "local"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.env.Source, b.env.Artifacts = src, art
+	b.env.Config.Snapshot, b.env.Config.ContentDigest = out.Snapshot, ContentDigest(out.Snapshot, b.env.Config.Indexing)
+	report, err := All(ctx, b.env)
+	if err != nil || report.Documents != 5 || report.Chunks != 5 {
+		t.Fatalf("%+v %v", report, err)
+	}
+	l, err := segment.Load(ctx, art, b.env.Config.ContentDigest, report.ManifestDigest, t.TempDir(), segment.RoleAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if !l.Access.AllowSet(access.Identity{User: "ann"}, nil).IsEmpty() {
+		t.Fatal("without a policy somebody reads something")
+	}
+}
