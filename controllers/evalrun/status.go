@@ -2,8 +2,8 @@ package evalrun
 
 import (
 	"context"
-	"reflect"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +36,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 		set(v1alpha1.ConditionValid, valid, string(s.verdict), s.message)
 		set(v1alpha1.ConditionPassed, passed, string(s.verdict), s.message)
 	}
-	if reflect.DeepEqual(before.Status, s.run.Status) {
+	if equality.Semantic.DeepEqual(before.Status, s.run.Status) {
 		return nil
 	}
 	return client.IgnoreNotFound(r.Status().Patch(ctx, s.run, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner)))

@@ -3,10 +3,10 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,11 +25,25 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 	for _, t := range s.tenants {
 		status.Tenants = append(status.Tenants, tenantStatus(s, t))
 	}
+	status.Summary = summary(status.Tenants)
 	setConditions(s)
-	if reflect.DeepEqual(before.Status, s.pipeline.Status) {
+	if equality.Semantic.DeepEqual(before.Status, s.pipeline.Status) {
 		return nil
 	}
 	return client.IgnoreNotFound(r.Status().Patch(ctx, s.pipeline, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner)))
+}
+
+func summary(tenants []v1alpha1.TenantStatus) *v1alpha1.PipelineSummary {
+	out := &v1alpha1.PipelineSummary{Tenants: int32(len(tenants))}
+	for _, tenant := range tenants {
+		if tenant.Active != nil {
+			out.Promoted++
+		}
+		if tenant.Candidate != nil {
+			out.Candidates++
+		}
+	}
+	return out
 }
 
 func tenantStatus(s *scope, t *tenantScope) v1alpha1.TenantStatus {
@@ -58,7 +72,8 @@ func tenantStatus(s *scope, t *tenantScope) v1alpha1.TenantStatus {
 	return out
 }
 
-// lastVerdict is the newest complete run of the index, or of any where index is empty.
+// lastVerdict is the newest complete run of the index, or of any where index is empty. Creation times are whole seconds, so
+// between equals the run about a version that does not serve is the newer one.
 func lastVerdict(t *tenantScope, index string) *v1alpha1.EvalRun {
 	var last *v1alpha1.EvalRun
 	for _, run := range t.runs {
@@ -66,11 +81,18 @@ func lastVerdict(t *tenantScope, index string) *v1alpha1.EvalRun {
 			continue
 		}
 		if last == nil || last.CreationTimestamp.Before(&run.CreationTimestamp) ||
-			(last.CreationTimestamp.Equal(&run.CreationTimestamp) && last.Name < run.Name) {
+			(last.CreationTimestamp.Equal(&run.CreationTimestamp) && newer(t, last, run)) {
 			last = run
 		}
 	}
 	return last
+}
+
+func newer(t *tenantScope, last, run *v1alpha1.EvalRun) bool {
+	if last.Spec.IndexRef == run.Spec.IndexRef {
+		return last.Spec.Attempt < run.Spec.Attempt
+	}
+	return t.service != nil && last.Spec.IndexRef.Name == t.service.Annotations[desired.AnnotationActiveIndex]
 }
 
 func recallOf(run *v1alpha1.EvalRun) string {

@@ -29,7 +29,11 @@ func (r *Reconciler) reconcileTenants(ctx context.Context, s *scope) error {
 		if err := r.reconcileTenant(ctx, s, t); err != nil {
 			if conflict, ok := apply.AsNameConflict(err); ok {
 				t.stall(v1alpha1.ReasonNameConflict, conflict.Error())
-			} else if errors.Is(err, apply.ErrTerminating) {
+				// The other owner may go away, and nothing would tell.
+				s.soonest(time.Minute)
+				continue
+			}
+			if errors.Is(err, apply.ErrTerminating) {
 				s.soonest(2 * time.Second)
 				continue
 			}
