@@ -56,9 +56,11 @@ func (r *Reconciler) verify(ctx context.Context, s *scope) error {
 	s.requeue = r.verifyInterval()
 	err := r.checkArtifact(ctx, s, s.index.Status.Artifact.Digest)
 	if broken(err) {
-		return s.fail(v1alpha1.ReasonArtifactsUnavailable, fmt.Sprintf("%v: restore the artifacts bucket, or delete this Index so that it is built again", err))
+		message := fmt.Sprintf("%v: restore the artifacts bucket, or delete this Index so that it is built again", err)
+		s.trouble = &trouble{reason: v1alpha1.ReasonArtifactsUnavailable, message: message, final: true, proof: true}
+		return errEnd
 	}
-	if err != nil && !isTrue(s.index, v1alpha1.ConditionReady) {
+	if err != nil {
 		return err
 	}
 	s.verified = true

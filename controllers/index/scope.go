@@ -40,10 +40,11 @@ type scope struct {
 	requeue time.Duration
 }
 
-// trouble is one sentence for the user. Final means that waiting does not help.
+// trouble is one sentence for the user. Final means that waiting does not help; proof, that the artifact itself is
+// known to be broken, which alone takes Ready away from an Index that was Ready.
 type trouble struct {
 	reason, message string
-	final           bool
+	final, proof    bool
 }
 
 func newScope(index *v1alpha1.Index) *scope {

@@ -61,6 +61,10 @@ func announce(r *Reconciler, s *scope) {
 
 // setConditions sets every condition that this controller owns, from facts alone.
 func setConditions(s *scope) {
+	if isTrue(s.index, v1alpha1.ConditionReady) && s.trouble != nil && !s.trouble.proof {
+		// A storage that does not answer, or a Secret that is gone, proves nothing about what was built and seen.
+		return
+	}
 	setStages(s)
 	ready := s.verified && s.trouble == nil
 	if ready && s.index.Status.Counts != nil && s.index.Status.Counts.Chunks == 0 {
@@ -78,10 +82,7 @@ func setConditions(s *scope) {
 	if s.trouble != nil {
 		reason, message = s.trouble.reason, s.trouble.message
 	}
-	// An Index that was Ready stays so while the storage does not answer: only a proof takes it away.
-	if s.trouble == nil || s.trouble.final || !isTrue(s.index, v1alpha1.ConditionReady) {
-		s.set(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
-	}
+	s.set(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
 	if s.trouble != nil && s.trouble.final {
 		s.set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, reason, message)
 		s.set(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
