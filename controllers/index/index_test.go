@@ -3,6 +3,8 @@ package index_test
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -202,8 +204,10 @@ var _ = Describe("an Index", func() {
 		w := newWorld(ctx, handbook(3))
 		index := w.index(100, v1alpha1.ContextHeading)
 		artifacts := buckets.ArtifactsOf(w.corpus)
+		var full atomic.Bool
+		full.Store(true)
 		artifacts.Fail = func(op, key string) error {
-			if op == "put" && len(key) > 11 && key[:12] == "cache/embed/" {
+			if full.Load() && op == "put" && strings.HasPrefix(key, "cache/embed/") {
 				return fmt.Errorf("the disk is full")
 			}
 			return nil
@@ -213,7 +217,7 @@ var _ = Describe("an Index", func() {
 		Expect(condition(ctx, index, v1alpha1.ConditionStalled)().Message).To(ContainSubstring("the disk is full"))
 		Expect(condition(ctx, index, v1alpha1.ConditionChunked)().Status).To(Equal(metav1.ConditionTrue))
 		Expect(condition(ctx, index, v1alpha1.ConditionEmbedded)()).To(is("False", v1alpha1.ReasonBuildFailed))
-		artifacts.Fail = nil
+		full.Store(false)
 		Expect(api.Delete(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: index.Namespace, Name: part(index, desired.EmbedPart)}},
 			client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 		Eventually(condition(ctx, index, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
@@ -275,7 +279,7 @@ var _ = Describe("an Index", func() {
 		Expect(api.Status().Update(ctx, live)).To(Succeed())
 		artifacts := buckets.ArtifactsOf(w.corpus)
 		for _, key := range artifacts.Keys() {
-			if len(key) > 9 && key[:9] == "segments/" {
+			if strings.HasPrefix(key, "segments/") {
 				Expect(artifacts.Delete(ctx, key)).To(Succeed())
 				break
 			}

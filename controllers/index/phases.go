@@ -32,6 +32,9 @@ func (r *Reconciler) findParents(ctx context.Context, s *scope) error {
 	} else if err != nil {
 		return err
 	}
+	if !s.corpus.DeletionTimestamp.IsZero() {
+		return s.fail(v1alpha1.ReasonDeleting, fmt.Sprintf("spec.corpusRef: Corpus %q is being deleted, perhaps with its artifacts: nothing is built for it any more", key.Name))
+	}
 	key.Name = s.index.Spec.PipelineRef.Name
 	if err := r.Get(ctx, key, s.pipeline); apierrors.IsNotFound(err) {
 		return s.fail(v1alpha1.ReasonPipelineNotFound, fmt.Sprintf("spec.pipelineRef: RetrievalPipeline %q does not exist in this namespace: create it, or delete this Index", key.Name))

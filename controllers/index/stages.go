@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,9 @@ import (
 	"quarry.dev/quarry/internal/desired"
 	"quarry.dev/quarry/internal/stage"
 )
+
+// slowStart is how long a pod may take to start before status says so.
+const slowStart = time.Minute
 
 // maxReport bounds one report of one shard, in bytes.
 const maxReport = 16 << 20
@@ -94,8 +98,22 @@ func (r *Reconciler) watchPods(ctx context.Context, s *scope) error {
 			s.trouble = &trouble{reason: reason, message: message, final: reason != v1alpha1.ReasonBuilding}
 			return errEnd
 		}
+		if pods[i].Status.Phase == corev1.PodPending {
+			r.watchStart(s, &pods[i])
+		}
 	}
 	return errEnd
+}
+
+// watchStart names a pod that takes too long to start. A volume that cannot be mounted, for a Secret that is missing, leaves
+// no word in the pod, so the time is all there is to go by.
+func (r *Reconciler) watchStart(s *scope, pod *corev1.Pod) {
+	s.requeue = slowStart
+	if r.Now().Sub(pod.CreationTimestamp.Time) < slowStart {
+		return
+	}
+	s.trouble = &trouble{reason: v1alpha1.ReasonBuilding, message: fmt.Sprintf(
+		"pod %s does not start: look at its events; the Secrets of the Corpus must exist in this namespace", podKind(pod))}
 }
 
 func (r *Reconciler) pods(ctx context.Context, s *scope) ([]corev1.Pod, error) {
