@@ -247,6 +247,25 @@ var _ = Describe("an Index", func() {
 		Eventually(condition(ctx, index, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
 	})
 
+	It("refuses a report that is not the one that the pod named", func(ctx context.Context) {
+		w := newWorld(ctx, handbook(1))
+		index := w.index(100, v1alpha1.ContextHeading)
+		jobs.setHold(part(index, desired.ChunkPart), true)
+		Expect(api.Create(ctx, index)).To(Succeed())
+		Eventually(condition(ctx, index, v1alpha1.ConditionReconciling)).Should(is("True", v1alpha1.ReasonBuilding))
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: index.Namespace, Name: "done", Labels: desired.ComponentLabels(index, desired.ChunkPart)},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "chunk", Image: "quarry:test"}}},
+		}
+		Expect(api.Create(ctx, pod)).To(Succeed())
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "chunk", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Message: fmt.Sprintf(`{"report":%q,"digest":"sha256:other"}`, artifact.ReportKey(index.Name, "chunk", 0)),
+		}}}}
+		Expect(api.Status().Update(ctx, pod)).To(Succeed())
+		jobs.setHold(part(index, desired.ChunkPart), false)
+		Eventually(condition(ctx, index, v1alpha1.ConditionStalled)).Should(is("True", v1alpha1.ReasonReportInvalid))
+	})
+
 	It("keeps the number of shards that it was started with, and mends drift", func(ctx context.Context) {
 		w := newWorld(ctx, handbook(5))
 		index := w.index(100, v1alpha1.ContextHeading)

@@ -3,7 +3,6 @@ package index
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -62,8 +61,8 @@ func (r *Reconciler) runStage(ctx context.Context, s *scope, part desired.Part) 
 		return r.watchPods(ctx, s)
 	}
 	reports, err := r.readReports(ctx, s, part)
-	if errors.Is(err, artifact.ErrNotFound) {
-		return s.fail(v1alpha1.ReasonReportInvalid, fmt.Sprintf("Job %s is complete but a report is missing: %v: delete the Job to run it again", s.job.Name, err))
+	if broken(err) {
+		return s.fail(v1alpha1.ReasonReportInvalid, fmt.Sprintf("Job %s is complete, but %v: delete the Job to run it again", s.job.Name, err))
 	}
 	if err != nil {
 		return err
@@ -71,8 +70,14 @@ func (r *Reconciler) runStage(ctx context.Context, s *scope, part desired.Part) 
 	return record(s, part, reports)
 }
 
-// readReports reads one report per shard.
+// readReports reads one report per shard. Where the pod is still there, the report must be the one that its termination
+// message names by digest.
 func (r *Reconciler) readReports(ctx context.Context, s *scope, part desired.Part) ([]stage.Report, error) {
+	pods, err := r.pods(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	named := reportDigests(pods)
 	reports := make([]stage.Report, s.jobs.Completions(part))
 	for shard := range reports {
 		key := artifact.ReportKey(s.index.Name, string(part), shard)
@@ -80,11 +85,29 @@ func (r *Reconciler) readReports(ctx context.Context, s *scope, part desired.Par
 		if err != nil {
 			return nil, fmt.Errorf("report %s: %w", key, err)
 		}
+		if want, ok := named[key]; ok && artifact.Digest(body) != want {
+			return nil, fmt.Errorf("report %s: is not the one that the pod left: %w", key, artifact.ErrDigest)
+		}
 		if err := json.Unmarshal(body, &reports[shard]); err != nil {
-			return nil, fmt.Errorf("report %s: %w", key, err)
+			return nil, fmt.Errorf("report %s: %w: %w", key, err, artifact.ErrDigest)
 		}
 	}
 	return reports, nil
+}
+
+// reportDigests are what the pods that succeeded say of their reports, by key.
+func reportDigests(pods []corev1.Pod) map[string]string {
+	named := map[string]string{}
+	for i := range pods {
+		for _, status := range pods[i].Status.ContainerStatuses {
+			var message struct{ Report, Digest string }
+			ended := status.State.Terminated
+			if ended != nil && ended.ExitCode == 0 && json.Unmarshal([]byte(ended.Message), &message) == nil && message.Report != "" {
+				named[message.Report] = message.Digest
+			}
+		}
+	}
+	return named
 }
 
 // watchPods says why a running Job does not advance, where its pods know.
