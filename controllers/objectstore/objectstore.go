@@ -63,6 +63,9 @@ type Store struct {
 
 var _ Buckets = Store{}
 
+// New opens S3 buckets with the Secrets that reader finds. It must not be backed by a cache.
+func New(reader client.Reader) Store { return Store{Reader: reader} }
+
 // Source opens spec.source.s3.
 func (s Store) Source(ctx context.Context, corpus *v1alpha1.Corpus) (artifact.Bucket, error) {
 	spec := corpus.Spec.Source.S3
