@@ -27,6 +27,9 @@ type Options struct {
 	// Addresses to listen on: the API, health and metrics, and the evaluation port (gateways only).
 	Address, AdminAddress, EvalAddress string
 	Log                                *slog.Logger
+
+	// bucket replaces the configured object storage in tests.
+	bucket artifact.Bucket
 }
 
 // retryPause is the time between two tries to reach the object storage.
@@ -52,9 +55,11 @@ func newBase(o Options, role string) (*base, error) {
 		return nil, fmt.Errorf("settings: manifestDigest %q, tenant %q or versionDigest %q is empty: mount the serving ConfigMap of the Index",
 			config.ManifestDigest, config.Tenant, config.VersionDigest)
 	}
-	bucket, err := config.OpenArtifacts()
-	if err != nil {
-		return nil, err
+	bucket := o.bucket
+	if bucket == nil {
+		if bucket, err = config.OpenArtifacts(); err != nil {
+			return nil, err
+		}
 	}
 	overlays := search.NewOverlays(OverlayReader(bucket), config.MaxStaleness)
 	return &base{

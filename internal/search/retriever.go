@@ -57,7 +57,7 @@ func (r *Retriever) Handler() http.Handler {
 	return mux
 }
 
-// refuse logs faults of this side by their kind alone: an error's text might hold what was asked.
+// refuse logs the faults of this side; no Ranker puts what was asked into an error.
 func (r *Retriever) refuse(w http.ResponseWriter, err error) int {
 	var p *Problem
 	if !errors.As(err, &p) {

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"quarry.dev/quarry/internal/search"
+)
+
+func run(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out, progress bytes.Buffer
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&progress)
+	err = root.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestEveryRoleHasItsCommand(t *testing.T) {
+	for _, path := range []string{"operator", "sync-once", "chunk", "contextualize", "embed", "build", "serve bm25", "serve hnsw",
+		"serve gateway", "eval", "local build", "local search", "local eval"} {
+		if cmd, rest, err := newRootCommand().Find(strings.Fields(path)); err != nil || len(rest) > 0 || cmd.RunE == nil || cmd.Short == "" {
+			t.Errorf("quarry %s: %v", path, err)
+		}
+	}
+}
+
+func TestLocal(t *testing.T) {
+	documents := filepath.Join(t.TempDir(), "docs")
+	if err := os.Mkdir(documents, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(documents+"/leave.md", []byte("# Leave\n\nParental leave lasts sixteen weeks.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(t, "local", "build", documents); err != nil || !strings.Contains(out, "1 documents (0 failed), 1 chunks") {
+		t.Fatalf("%s, %v", out, err)
+	}
+	out, err := run(t, "local", "search", "how long is leave", "--out", documents+".quarry", "--as", "user:ann,group:hr", "--explain", "--json")
+	var response search.Response
+	if err != nil || json.Unmarshal([]byte(out), &response) != nil || len(response.Hits) != 1 || response.Hits[0].Ranks == nil {
+		t.Errorf("%s, %v", out, err)
+	}
+	t.Chdir(filepath.Dir(documents))
+	if out, err := run(t, "local", "search", "how long is leave"); err != nil || !strings.Contains(out, "1. leave.md") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+func TestMistakesAreExplained(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for says, args := range map[string][]string{
+		"--corpus is empty":     {"sync-once"},
+		"--out is empty":        {"local", "search", "x"},
+		"names no user":         {"local", "search", "x", "--as", "group:hr"},
+		"read the eval set":     {"local", "eval", "docs"},
+		"config.json":           {"serve", "bm25", "--etc", "none"},
+		"JOB_COMPLETION_INDEX":  {"chunk", "--etc", "none", "--termination-log", ""},
+		"unknown command":       {"serf"},
+		"accepts 1 arg(s)":      {"local", "build"},
+		"unknown flag: --nodes": {"serve", "gateway", "--nodes"},
+	} {
+		if _, err := run(t, args...); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("quarry %s: %v; want %q", strings.Join(args, " "), err, says)
+		}
+	}
+}
