@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// version is set by the linker.
+var version = "dev"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := newRootCommand().ExecuteContext(ctx)
@@ -25,6 +28,7 @@ func main() {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "quarry",
+		Version:       version,
 		Short:         "Managed RAG indexes: built, judged and served on Kubernetes",
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -127,7 +127,7 @@ func Build(ctx context.Context, documents, out string, r Recipe, progress io.Wri
 	if err != nil {
 		return report, err
 	}
-	return report, os.WriteFile(filepath.Join(out, configFile), append(text, '\n'), 0o644)
+	return report, os.WriteFile(filepath.Join(out, configFile), append(text, '\n'), 0o600)
 }
 
 func runStages(ctx context.Context, env stage.Env) (stage.Report, error) {

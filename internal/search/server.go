@@ -48,7 +48,7 @@ func (p *Process) Ready() bool { return p.ready.Load() && !p.draining.Load() }
 
 // Listen serves handler on address, in the background. Connections of an aged server are capped.
 func (p *Process) Listen(address string, handler http.Handler, aged bool) error {
-	listener, err := net.Listen("tcp", address)
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
