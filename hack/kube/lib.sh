@@ -32,20 +32,20 @@ needs() {
 # with_ticker LABEL COMMAND...: runs the command with its output in a log, and says every ten seconds that it still works.
 # The output is shown only when the command fails. TICK, if set, is a function whose output is added to each line.
 with_ticker() {
-  local label=$1 log started=$SECONDS pid rc=0
+  local label=$1 log started=$SECONDS ticks=0 pid rc=0
   shift
   log=$(mktemp)
+  # shellcheck disable=SC2034 # for the function that TICK names
   TICK_LOG=$log
   "$@" >"$log" 2>&1 </dev/null &
   pid=$!
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.5
-    if (((SECONDS - started) / 10 > ${ticks:-0})); then
+    if (((SECONDS - started) / 10 > ticks)); then
       ticks=$(((SECONDS - started) / 10))
       say "$label: $((SECONDS - started)) s${TICK:+, $($TICK)}"
     fi
   done
-  ticks=0
   wait "$pid" || rc=$?
   if [ $rc = 0 ]; then
     say "$label: done in $((SECONDS - started)) s"
