@@ -114,7 +114,7 @@ func sign(dir string, flags tokenFlags) (string, error) {
 	}
 	now := time.Now()
 	claims := jwt.MapClaims{
-		"iss": flags.issuer, "aud": flags.audience, "sub": flags.user, "groups": flags.groups,
+		"iss": flags.issuer, "aud": flags.audience, "sub": flags.user, "groups": append([]string{}, flags.groups...),
 		"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(flags.ttl).Unix(),
 	}
 	if flags.tenant != "" {
