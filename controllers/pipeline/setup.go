@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,15 +18,17 @@ import (
 )
 
 // SetupWithManager registers the reconciler. Corpora are watched for new snapshots, Deployments for readiness, ConfigMaps
-// for eval sets; the rest are the pipeline's own objects, watched to mend drift.
+// for eval sets; the rest are the pipeline's own objects and the parts of its stacks, watched to mend drift.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("retrievalpipeline").
 		For(&v1alpha1.RetrievalPipeline{}).
 		Owns(&v1alpha1.Index{}).
 		Owns(&v1alpha1.EvalRun{}).
-		Owns(&corev1.Service{}).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(byLabel)).
+		Watches(&corev1.Service{}, handler.EnqueueRequestsFromMapFunc(byLabel)).
+		Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(byLabel)).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.EnqueueRequestsFromMapFunc(byLabel)).
 		Watches(&v1alpha1.Corpus{}, handler.EnqueueRequestsFromMapFunc(r.byCorpus)).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.byEvalSet)).
 		Complete(r)
