@@ -46,25 +46,21 @@ func evalConfig(in EvalInput) *corev1.ConfigMap {
 	}
 }
 
-// evalNetworkPolicy lets the Job ask the evaluation port of the gateways of its tenant, and read and write the buckets.
+// evalNetworkPolicy lets the Job ask the evaluation port of the gateways of its tenant, and read and write the artifacts.
 func evalNetworkPolicy(in EvalInput) *networkingv1.NetworkPolicy {
 	gateways := evalSelector(in.Pipeline.Name, in.Index.Spec.Tenant)
 	gateways[LabelComponent] = string(GatewayPart)
-	egress := []networkingv1.NetworkPolicyEgressRule{
-		dnsEgress(),
-		{Ports: tcp(PortEval), To: peers(gateways)},
-		endpointEgress(in.Corpus.Spec.Artifacts.S3.Endpoint),
-	}
-	if s3 := in.Corpus.Spec.Source.S3; s3 != nil && s3.Endpoint != in.Corpus.Spec.Artifacts.S3.Endpoint {
-		egress = append(egress, endpointEgress(s3.Endpoint))
-	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: evalMeta(in),
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{batchv1.JobNameLabel: in.Run.Name}},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
-			Egress:      egress,
+			Egress: []networkingv1.NetworkPolicyEgressRule{
+				dnsEgress(),
+				{Ports: tcp(PortEval), To: peers(gateways)},
+				endpointEgress(in.Corpus.Spec.Artifacts.S3.Endpoint),
+			},
 		},
 	}
 }
@@ -74,9 +70,6 @@ func evalJob(in EvalInput) *batchv1.Job {
 	p.configMap("config", etc+"/config", in.Run.Name)
 	artifacts := in.Corpus.Spec.Artifacts.S3
 	p.bucket("artifacts", artifacts.WriteCredentialsRef.Name, artifacts.CABundleRef)
-	if s3 := in.Corpus.Spec.Source.S3; s3 != nil {
-		p.bucket("source", s3.CredentialsRef.Name, s3.CABundleRef)
-	}
 	p.secret("subject", etc+"/eval/subject", PartName(in.Index.Name, EvalPart))
 	if in.Baseline != nil {
 		p.secret("baseline", etc+"/eval/baseline", PartName(in.Baseline.Name, EvalPart))

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"quarry.dev/quarry/internal/access"
@@ -32,6 +31,8 @@ type Options struct {
 	// TerminationLog gets {"report","digest"} or, after an error, its sentence. Empty for nowhere.
 	TerminationLog string
 	Out            io.Writer
+	// Artifacts is the bucket to read and to report to; nil means the one of the mounted configuration.
+	Artifacts artifact.Bucket
 }
 
 // Run measures, writes evals/<run>/report.json and report.html, and leaves the termination message.
@@ -57,15 +58,13 @@ func measure(ctx context.Context, o Options) (key, digest string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	artifacts, err := config.OpenArtifacts()
-	if err != nil {
-		return "", "", err
+	artifacts := o.Artifacts
+	if artifacts == nil {
+		if artifacts, err = config.OpenArtifacts(); err != nil {
+			return "", "", err
+		}
 	}
-	documents, err := config.OpenSource()
-	if err != nil {
-		return "", "", err
-	}
-	in, err := input(ctx, o, config, plan, artifacts, documents)
+	in, err := input(ctx, o, config, plan, artifacts)
 	if err != nil {
 		return "", "", err
 	}
@@ -89,7 +88,7 @@ func readPlan(etc string) (eval.Plan, error) {
 	return plan, nil
 }
 
-func input(ctx context.Context, o Options, c stage.Config, plan eval.Plan, artifacts, documents artifact.Bucket) (eval.RunInput, error) {
+func input(ctx context.Context, o Options, c stage.Config, plan eval.Plan, artifacts artifact.Bucket) (eval.RunInput, error) {
 	set, err := readSet(ctx, o.Etc, plan, artifacts)
 	if err != nil {
 		return eval.RunInput{}, err
@@ -118,7 +117,7 @@ func input(ctx context.Context, o Options, c stage.Config, plan eval.Plan, artif
 		Run: plan.Run, Subject: subject, Questions: questions, EvalSetDigest: plan.EvalSetDigest,
 		Metrics:     eval.MetricsOf(plan.Metrics),
 		InSnapshot:  func(document string) bool { return held[document] },
-		Access:      func(ctx context.Context) (eval.RawAccess, error) { return rawAccess(ctx, plan, documents) },
+		Access:      func(ctx context.Context) (eval.RawAccess, error) { return rawAccess(ctx, plan, artifacts, snapshot) },
 		Grace:       plan.SyncInterval + lag,
 		AccessEpoch: current.Epoch,
 		Progress:    func(done, total int) { progress(o.Out, done, total) },
@@ -167,38 +166,37 @@ func gateway(etc, name, tenant string, plan eval.Plan, target eval.Target) (eval
 	}, nil
 }
 
-// rawAccess reads the sidecars and the metadata from the source itself, past the snapshot and the overlay that the servers
-// use, so that one fault cannot hide on both sides.
-func rawAccess(ctx context.Context, plan eval.Plan, documents artifact.Bucket) (eval.RawAccess, error) {
+// rawAccess states who may read what as the last sync published it: its sidecars and metadata, under the rules of the
+// Corpus, and without the documents that it no longer holds. The source itself would say too much: what a guard withholds
+// rightly still answers. The servers' own lists, which those were resolved to, are not looked at, so that one fault cannot
+// hide on both sides.
+func rawAccess(ctx context.Context, plan eval.Plan, artifacts artifact.Bucket, built source.Snapshot) (eval.RawAccess, error) {
+	published, err := source.ReadLedger(ctx, artifacts)
+	if err != nil {
+		return eval.RawAccess{}, err
+	}
 	raw := eval.RawFromSpec(plan.Access)
-	suffix := plan.Access.SidecarSuffix
-	err := documents.List(ctx, "", func(info artifact.Info) error {
-		document, isSidecar := strings.CutSuffix(info.Key, suffix)
-		if suffix == "" || !isSidecar {
-			return readMetadata(ctx, documents, info.Key, raw)
+	for _, entry := range built.Entries {
+		raw.Gone[entry.Key] = true
+	}
+	for _, entry := range published {
+		delete(raw.Gone, entry.Key)
+		if entry.Sidecar != nil {
+			raw.Sidecars[entry.Key] = rawAllow(*entry.Sidecar)
 		}
-		data, _, err := documents.Get(ctx, info.Key)
-		if err != nil && !errors.Is(err, artifact.ErrNotFound) {
-			return err
+		if entry.Metadata != nil {
+			raw.Metadata[entry.Key] = rawAllow(*entry.Metadata)
 		}
-		raw.Sidecars[document] = eval.RawSidecar(data)
-		return nil
-	})
-	return raw, err
+	}
+	return raw, nil
 }
 
-func readMetadata(ctx context.Context, documents artifact.Bucket, key string, raw eval.RawAccess) error {
-	info, err := documents.Head(ctx, key)
-	if errors.Is(err, artifact.ErrNotFound) {
-		return nil
+func rawAllow(allow access.Allow) []eval.RawPrincipal {
+	raw := []eval.RawPrincipal{}
+	for _, p := range allow {
+		raw = append(raw, eval.RawPrincipal{Type: string(p.Type), Name: p.Name})
 	}
-	if err != nil {
-		return err
-	}
-	if text, ok := info.Metadata[source.MetadataKey]; ok {
-		raw.Metadata[key] = eval.RawSidecar([]byte(text))
-	}
-	return nil
+	return raw
 }
 
 // leave writes the report for people, then the one that counts.

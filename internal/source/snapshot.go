@@ -126,6 +126,16 @@ func writeLedger(ctx context.Context, b artifact.Bucket, entries []Entry) (strin
 	return digest, artifact.PutImmutable(ctx, b, key, body)
 }
 
+// ReadLedger returns the documents as the last sync published them, with what their access was resolved from: what a guard
+// withholds is still among them. It is artifact.ErrNotFound before the first sync.
+func ReadLedger(ctx context.Context, b artifact.Bucket) ([]Entry, error) {
+	current, _, err := ReadCurrent(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return readLedger(ctx, b, current.Ledger)
+}
+
 func readLedger(ctx context.Context, b artifact.Bucket, digest string) ([]Entry, error) {
 	key, err := artifact.LedgerKey(digest)
 	if err != nil {
