@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -184,6 +185,10 @@ func (r *Reconciler) retire(ctx context.Context, s *scope, t *tenantScope) error
 		objects := desired.Stack(desired.StackInput{Pipeline: s.pipeline, Corpus: t.corpus, Index: index})
 		slices.Reverse(objects)
 		for _, obj := range objects {
+			if _, fence := obj.(*networkingv1.NetworkPolicy); fence {
+				// It goes with the Index: pods that are shutting down still listen, and must not do so in the open.
+				continue
+			}
 			if err := apply.Delete(ctx, r.Client, obj, index); err != nil {
 				return err
 			}

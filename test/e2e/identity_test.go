@@ -48,7 +48,7 @@ type person struct {
 
 // ann is in every group that documents name; bob is in none.
 func ann(tenant string) person { return person{tenant, "ann", []string{"hr", "staff"}} }
-func bob(tenant string) person { return person{tenant, "bob", nil} }
+func bob(tenant string) person { return person{tenant, "bob", []string{}} }
 
 // token proves the person for an hour.
 func (p person) token() string { return world.issuer.sign(p, time.Hour) }

@@ -22,6 +22,8 @@ import (
 func happyPath(ctx SpecContext) {
 	awaitSettled(ctx)
 	for _, tenant := range tenants {
+		// The node learns of a new Service a moment after the Service itself says who serves.
+		at(ctx, tenant).impatient().expectVisible(ctx, ann(tenant), topics[0], 20*time.Second)
 		expectPromotedByVerdict(ctx, tenant)
 		expectSelector(ctx, tenant)
 		expectAnswers(ctx, tenant)

@@ -82,6 +82,11 @@ func (s searcher) freshConnections() searcher {
 	return searcher{s.url, &http.Client{Timeout: 12 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
+// impatient is the same for a client that gives up after a second, to try anew.
+func (s searcher) impatient() searcher {
+	return searcher{s.url, &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
 // ask sends a question; an empty token sends none. An error means that there was no HTTP answer at all, or no JSON in it.
 func (s searcher) ask(ctx context.Context, token, question string, topK int) (answer, error) {
 	body, err := json.Marshal(map[string]any{"query": question, "topK": topK})
