@@ -22,6 +22,7 @@ type SourceSpec struct {
 }
 
 // S3Source is the place of the documents, and which of them count.
+// +kubebuilder:validation:XValidation:rule="self.prefix == oldSelf.prefix",message="prefix of the source is immutable, because keys, access rules and sidecars are relative to it: create a new Corpus"
 type S3Source struct {
 	S3Location `json:",inline"`
 
@@ -195,6 +196,7 @@ type ArtifactsSpec struct {
 
 // ArtifactsS3 is the artifacts' place with one key to write and one to read.
 // +kubebuilder:validation:XValidation:rule="self.prefix.size() == 0 || self.prefix.endsWith('/')",message="prefix of artifacts must end with '/' or be empty: append the slash, so that acme/ and acme-eu/ stay apart"
+// +kubebuilder:validation:XValidation:rule="self.endpoint == oldSelf.endpoint && self.bucket == oldSelf.bucket && self.prefix == oldSelf.prefix",message="endpoint, bucket and prefix of artifacts are immutable, because every Index of this Corpus lies there: create a new Corpus"
 type ArtifactsS3 struct {
 	S3Location `json:",inline"`
 
