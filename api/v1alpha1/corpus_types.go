@@ -89,8 +89,10 @@ type SyncSpec struct {
 	// +optional
 	ApproveDeletions *ApproveDeletions `json:"approveDeletions,omitempty"`
 
-	// retryFailed: any new word re-tries the documents in quarantine.
+	// retryFailed: any new word re-tries the documents in quarantine; not yet
+	// supported.
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0",message="retryFailed is not yet supported: remove it; a document in quarantine is tried again with the next Index"
 	// +optional
 	RetryFailed string `json:"retryFailed,omitempty"`
 }

@@ -58,6 +58,7 @@ var _ = DescribeTable("an invalid Corpus is refused", func(ctx SpecContext, path
 	Entry("an interval without a unit", "spec.sync.interval", `"60"`, []string{"spec.sync.interval", "for instance 1m"}),
 	Entry("an interval of words", "spec.sync.interval", "hourly", []string{"spec.sync.interval", "for instance 1m"}),
 	Entry("an unknown mode", "spec.sync.mode", "Paused", []string{"spec.sync.mode", `supported values: "Active", "Suspended"`}),
+	Entry("a retry of what is in quarantine", "spec.sync.retryFailed", "again", []string{"spec.sync.retryFailed", "retryFailed is not yet supported", "remove it"}),
 	Entry("a guard of 101 percent", "spec.sync.deletionGuard.maxPercent", "101", []string{"spec.sync.deletionGuard.maxPercent", "less than or equal to 100"}),
 	Entry("a negative guard", "spec.sync.deletionGuard.maxDocuments", "-1", []string{"spec.sync.deletionGuard.maxDocuments", "greater than or equal to 0"}),
 	Entry("consent to nothing", "spec.sync.approveDeletions", `{max: 0, listingDigest: "sha256:`+hexDigest+`", expires: "2026-12-01T00:00:00Z"}`, []string{"spec.sync.approveDeletions.max", "greater than or equal to 1"}),
