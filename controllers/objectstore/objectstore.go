@@ -72,20 +72,24 @@ func (s Store) Source(ctx context.Context, corpus *v1alpha1.Corpus) (artifact.Bu
 	if spec == nil {
 		return nil, errors.New("spec.source.s3 is empty: name a bucket")
 	}
-	return s.open(ctx, corpus.Namespace, "spec.source.s3", spec.S3Location, spec.CredentialsRef, spec.CABundleRef)
+	return s.open(ctx, corpus.Namespace, place{"spec.source.s3", "credentialsRef"}, spec.S3Location, spec.CredentialsRef, spec.CABundleRef)
 }
 
 // Artifacts opens spec.artifacts.s3.
 func (s Store) Artifacts(ctx context.Context, corpus *v1alpha1.Corpus) (artifact.Bucket, error) {
 	spec := corpus.Spec.Artifacts.S3
-	return s.open(ctx, corpus.Namespace, "spec.artifacts.s3", spec.S3Location, spec.WriteCredentialsRef, spec.CABundleRef)
+	return s.open(ctx, corpus.Namespace, place{"spec.artifacts.s3", "writeCredentialsRef"}, spec.S3Location, spec.WriteCredentialsRef, spec.CABundleRef)
 }
 
-func (s Store) open(ctx context.Context, namespace, field string, at v1alpha1.S3Location, keys v1alpha1.SecretRef, ca *v1alpha1.KeyRef) (artifact.Bucket, error) {
+// place is where the spec names a bucket, and the field there that names its Secret.
+type place struct{ field, credentials string }
+
+func (s Store) open(ctx context.Context, namespace string, in place, at v1alpha1.S3Location, keys v1alpha1.SecretRef, ca *v1alpha1.KeyRef) (artifact.Bucket, error) {
 	config := artifact.S3Config{
 		Endpoint: at.Endpoint, Region: at.Region, Bucket: at.Bucket, Prefix: at.Prefix, Addressing: string(at.Addressing),
 	}
-	data, err := s.secret(ctx, namespace, field+".credentialsRef", keys.Name)
+	credentials := in.field + "." + in.credentials
+	data, err := s.secret(ctx, namespace, credentials, keys.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -94,17 +98,17 @@ func (s Store) open(ctx context.Context, namespace, field string, at v1alpha1.S3
 	config.SessionToken = string(data[SessionToken])
 	for _, key := range []string{AccessKeyID, SecretAccessKey} {
 		if len(data[key]) == 0 {
-			return nil, &RefError{Field: field + ".credentialsRef", Kind: "Secret", Name: keys.Name, Key: key}
+			return nil, &RefError{Field: credentials, Kind: "Secret", Name: keys.Name, Key: key}
 		}
 	}
 	if ca != nil {
-		if config.CABundle, err = s.bundle(ctx, namespace, field+".caBundleRef", *ca); err != nil {
+		if config.CABundle, err = s.bundle(ctx, namespace, in.field+".caBundleRef", *ca); err != nil {
 			return nil, err
 		}
 	}
 	bucket, err := artifact.OpenS3(config)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", field, err)
+		return nil, fmt.Errorf("%s: %w", in.field, err)
 	}
 	return bucket, nil
 }

@@ -65,6 +65,16 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// TestEachFieldByItsName: the artifacts have two references, so the message must name the one that is meant.
+func TestEachFieldByItsName(t *testing.T) {
+	corpus := &v1alpha1.Corpus{}
+	corpus.Spec.Artifacts.S3.WriteCredentialsRef.Name = "absent"
+	_, err := New(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()).Artifacts(context.Background(), corpus)
+	if err == nil || !strings.HasPrefix(err.Error(), `spec.artifacts.s3.writeCredentialsRef: Secret "absent" does not exist`) {
+		t.Fatal(err)
+	}
+}
+
 func TestASourceIsNeeded(t *testing.T) {
 	_, err := Store{}.Source(context.Background(), &v1alpha1.Corpus{})
 	if err == nil || errors.Is(err, context.Canceled) {

@@ -86,8 +86,13 @@ func (v *Verifier) Verify(token string) (access.Identity, error) {
 		return access.Identity{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	claims := jwt.MapClaims{}
-	if _, err := v.parser.ParseWithClaims(token, claims, keyfunc); err != nil {
+	parsed, err := v.parser.ParseWithClaims(token, claims, keyfunc)
+	if err != nil {
 		return access.Identity{}, refused("%w", err)
+	}
+	// RFC 7515, 4.1.11: a token that lists extensions as critical is for those alone who understand them; none is here.
+	if _, ok := parsed.Header["crit"]; ok {
+		return access.Identity{}, refused("its header crit asks for extensions that are not supported")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
 	if err == nil {

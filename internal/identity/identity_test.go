@@ -145,6 +145,9 @@ func testForgeries(t *testing.T, v *Verifier, private ed25519.PrivateKey) {
 	twice, _ := json.Marshal(good())
 	doubled := parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"tenant":"acme",`+string(twice[1:])))
 	signature, _ := private.Sign(rand.Reader, []byte(doubled), crypto.Hash(0))
+	critical := jwt.NewWithClaims(jwt.SigningMethodEdDSA, good())
+	critical.Header["kid"], critical.Header["crit"], critical.Header["bound-to"] = "k", []string{"bound-to"}, "another host"
+	extended, _ := critical.SignedString(private)
 	for name, token := range map[string]string{
 		"empty":            "",
 		"no token":         "abc",
@@ -155,6 +158,7 @@ func testForgeries(t *testing.T, v *Verifier, private ed25519.PrivateKey) {
 		"cut signature":    whole[:len(whole)-4],
 		"no signature":     parts[0] + "." + parts[1] + ".",
 		"tenant twice":     doubled + "." + base64.RawURLEncoding.EncodeToString(signature),
+		"critical header":  extended,
 		"too long":         strings.Repeat("a", maxTokenBytes+1),
 	} {
 		if _, err := v.Verify(token); !errors.Is(err, ErrRefused) {

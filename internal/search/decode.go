@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 )
@@ -41,12 +42,20 @@ func explainJSON(err error) string {
 		if wrongType.Field == "" {
 			return "the body is a JSON " + wrongType.Value + ": send an object such as {\"query\": \"..\"}"
 		}
-		return wrongType.Field + " is a " + wrongType.Value + ": it must be a " + wrongType.Type.String()
+		return wrongType.Field + " is a " + wrongType.Value + ": it must be a " + jsonName(wrongType.Type.Kind())
 	}
 	if name, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
 		return "field " + name + " is not known: use query, topK and explain"
 	}
 	return "the body is not valid JSON: send an object such as {\"query\": \"..\"}"
+}
+
+// jsonName is what a user of JSON calls a Go type.
+func jsonName(kind reflect.Kind) string {
+	if kind == reflect.Int {
+		return "whole number"
+	}
+	return kind.String()
 }
 
 func checkQuery(query string) error {

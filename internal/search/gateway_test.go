@@ -255,7 +255,7 @@ func TestBadRequests(t *testing.T) {
 		`{"query":"a"} {"query":"b"}`:    {400, "text follows"},
 		`{"query":"a","topK":0}`:         {400, "topK is 0: use 1 to 100"},
 		`{"query":"a","topK":101}`:       {400, "topK is 101"},
-		`{"query":"a","topK":1.5}`:       {400, "topK"},
+		`{"query":"a","topK":1.5}`:       {400, "topK is a number 1.5: it must be a whole number"},
 		`{"query":"a","topK":"5"}`:       {400, "topK is a string"},
 		`{"query":"a","explain":"Plan"}`: {400, "use Ranks or None"},
 		"{\"query\":\"\xff\"}":           {400, "UTF-8"},
