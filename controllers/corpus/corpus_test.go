@@ -187,6 +187,20 @@ var _ = Describe("a Corpus", func() {
 		Expect(buckets.SourceOf(c).Keys()).To(Equal([]string{"a.md"}), "the source is never written")
 	})
 
+	It("deletes nothing but its own artifacts, whatever else lies below the prefix", func(ctx context.Context) {
+		c := docs(namespace(ctx), "acme")
+		c.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+		Expect(api.Create(ctx, c)).To(Succeed())
+		Eventually(snapshotOf(ctx, c)).Should(Equal(int64(0)))
+		others := []string{"eu/OWNER", "eu/overlay/CURRENT", "eu/snapshots/1.jsonl.zst", "handbook.md"}
+		for _, key := range others {
+			put(ctx, buckets.ArtifactsOf(c), key, "of another Corpus whose prefix goes on after this one, or of nobody here")
+		}
+		Expect(api.Delete(ctx, c)).To(Succeed())
+		Eventually(func() string { return get(ctx, c).Name }).Should(BeEmpty())
+		Expect(buckets.ArtifactsOf(c).Keys()).To(Equal(others))
+	})
+
 	It("lets go when the Secret is gone before it, as in a deleted namespace", func(ctx context.Context) {
 		c := docs(namespace(ctx), "acme")
 		c.Spec.DeletionPolicy = v1alpha1.DeletionDelete

@@ -83,8 +83,8 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	return r.setFinalizer(ctx, s, false)
 }
 
-// purge deletes every object below the prefix, if this Corpus owns it. OWNER goes last, so that a purge that
-// breaks off can be taken up again, and nobody else's prefix is ever emptied.
+// purge deletes what Quarry writes below the prefix, if this Corpus owns it: a prefix may hold the prefix of another Corpus,
+// or objects that are not Quarry's. OWNER goes last, so that a purge that breaks off can be taken up again.
 func (r *Reconciler) purge(ctx context.Context, corpus *v1alpha1.Corpus, cluster string) error {
 	bucket, err := r.Buckets.Artifacts(ctx, corpus)
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Reconciler) purge(ctx context.Context, corpus *v1alpha1.Corpus, cluster
 	}
 	var keys []string
 	err = bucket.List(ctx, "", func(info artifact.Info) error {
-		if info.Key != artifact.OwnerKey {
+		if artifact.InLayout(info.Key) {
 			keys = append(keys, info.Key)
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,15 @@ const (
 	OwnerKey   = "OWNER"
 	CurrentKey = "overlay/CURRENT"
 )
+
+// folders are all that lies below a prefix, OWNER aside.
+var folders = []string{"cache/", "evals/", "indexes/", "ledger/", "overlay/", "reports/", "segments/", "snapshots/"}
+
+// InLayout tells whether a key, relative to the prefix, is one that Quarry may have written: what else lies below the prefix
+// is somebody else's, such as the artifacts of a Corpus whose prefix goes on after this one.
+func InLayout(key string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool { return strings.HasPrefix(key, folder) })
+}
 
 // SnapshotKey names a listing by the digest of its keys, etags and sizes.
 func SnapshotKey(digest string) (string, error) { return named("snapshots/", digest, ".jsonl.zst") }
