@@ -14,7 +14,7 @@ import (
 	"quarry.dev/quarry/api/v1alpha1"
 )
 
-var updateJobs = flag.Bool("update-jobs", false, "write the golden files of the Jobs anew")
+var updateJobs = flag.Bool("update-jobs", false, "write the golden files anew")
 
 func jobsInput() JobsInput {
 	location := func(bucket string) v1alpha1.S3Location {
