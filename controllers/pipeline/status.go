@@ -115,23 +115,29 @@ func verdictStatus(run *v1alpha1.EvalRun) *v1alpha1.VerdictStatus {
 	return out
 }
 
-// setConditions: Ready says whether users of every tenant are served; it stays True while a candidate builds, fails or is held.
+// setConditions: Ready says whether users of every tenant are served; it stays True while a candidate builds, fails or is
+// held, and its message says so.
 func setConditions(s *scope) {
-	var unserved, busy, stuck []string
-	stuckReason := ""
+	var unserved, busy, stuck, notes []string
+	stuckReason, unservedReason := "", v1alpha1.ReasonNoActiveIndex
 	for _, t := range s.tenants {
 		name := t.spec.Name
-		if t.service == nil || !serving(t) {
+		served := t.service != nil && serving(t)
+		if !served {
 			unserved = append(unserved, name)
+			if t.service != nil {
+				unservedReason = v1alpha1.ReasonUnavailable
+			}
 		}
+		reason, waits := waitsForPeople(t)
 		switch {
 		case t.problem != "":
 			stuck, stuckReason = append(stuck, name+": "+t.problem), t.reason
-		case t.plan.Stage == rollout.StageHeld || t.plan.Reason == rollout.ReasonRejected || t.plan.Reason == rollout.ReasonBuildFailed:
-			// Held versions wait for people; that is neither progress nor an obstacle to those who are served.
-			if t.service == nil {
-				stuck, stuckReason = append(stuck, name+": "+t.plan.Message), v1alpha1.ReasonGateFailed
-			}
+		case waits && t.service == nil:
+			stuck, stuckReason = append(stuck, name+": "+t.plan.Message), reason
+		case waits:
+			// Users are served: a version that waits is neither progress nor an obstacle, but worth a word.
+			notes = append(notes, name+": "+t.plan.Message)
 		case t.plan.Stage != rollout.StageNone:
 			busy = append(busy, name+": "+t.plan.Message)
 		}
@@ -147,15 +153,29 @@ func setConditions(s *scope) {
 	case len(unserved) > 0 && len(stuck) > 0:
 		set(v1alpha1.ConditionReady, false, stuckReason, "not served: "+strings.Join(unserved, ", ")+"; "+strings.Join(stuck, "; "))
 	case len(unserved) > 0:
-		set(v1alpha1.ConditionReady, false, v1alpha1.ReasonNoActiveIndex, "no promoted version yet for: "+strings.Join(unserved, ", "))
+		set(v1alpha1.ConditionReady, false, unservedReason, "no ready version serves: "+strings.Join(unserved, ", "))
 	default:
-		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonServing, fmt.Sprintf("%d of %d tenants are served", len(s.tenants), len(s.tenants)))
+		served := fmt.Sprintf("%d of %d tenants are served", len(s.tenants), len(s.tenants))
+		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonServing, strings.Join(append([]string{served}, notes...), "; "))
 	}
 	set(v1alpha1.ConditionReconciling, len(busy) > 0, v1alpha1.ReasonProgressing, strings.Join(busy, "; "))
 	if len(stuck) == 0 {
 		stuckReason = v1alpha1.ReasonReady
 	}
 	set(v1alpha1.ConditionStalled, len(stuck) > 0, stuckReason, strings.Join(stuck, "; "))
+}
+
+// waitsForPeople tells whether nothing will happen to the tenant's candidate by itself, and why.
+func waitsForPeople(t *tenantScope) (reason string, waits bool) {
+	switch t.plan.Reason {
+	case rollout.ReasonBuildFailed:
+		return v1alpha1.ReasonBuildFailed, true
+	case rollout.ReasonRejected, rollout.ReasonRetriesExhausted:
+		return v1alpha1.ReasonGateFailed, true
+	case rollout.ReasonHeld, rollout.ReasonRollbackRefused:
+		return v1alpha1.ReasonHeld, true
+	}
+	return v1alpha1.ReasonHeld, t.plan.Stage == rollout.StageHeld
 }
 
 // serving: the version that the Service names has its whole stack ready.

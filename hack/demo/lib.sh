@@ -8,6 +8,11 @@ KUBECONFIG=$("$ROOT/hack/kube/cluster" kubeconfig)
 export KUBECONFIG
 IDP=$STATE/idp
 
+if ! command -v curl >/dev/null; then
+  [ "$(id -u)" = 0 ] || { echo "missing curl: install it, or run as root" >&2; exit 1; }
+  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends curl
+fi
+
 k() { "$ROOT/bin/kube/kubectl" "$@"; }
 s3() { "$ROOT/hack/s3/s3" "$@"; }
 say() { printf '\n\033[1m%s\033[0m\n' "$*"; }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
@@ -32,6 +33,7 @@ type Gateway struct {
 	client           *http.Client
 	fusion           fusion
 	candidates, topK int
+	refusals         rate.Sometimes
 }
 
 // SetRecipe tells how to search, and whom to ask.
@@ -52,6 +54,7 @@ func (g *Gateway) SetRecipe(spec v1alpha1.RetrievalSpec, bm25URL, hnswURL string
 	}
 	g.bm25, g.hnsw = Peer{bm25URL, identity.RoleBM25}, Peer{hnswURL, identity.RoleHNSW}
 	g.client = newClient()
+	g.refusals = rate.Sometimes{Interval: time.Second}
 	return nil
 }
 
@@ -89,6 +92,8 @@ func (g *Gateway) answer(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, unavailable("tokens cannot be verified at present")
 	}
 	if err != nil {
+		// The caller is not told why; an operator who looks for a wrong claim is, at most once a second.
+		g.refusals.Do(func() { g.Log.Info("a token was refused", "reason", err.Error()) })
 		return nil, unauthorized()
 	}
 	var request Request
