@@ -95,6 +95,26 @@ var _ = Describe("Apply", func() {
 		Expect(live.Spec.Egress).To(HaveLen(1))
 	})
 
+	It("repairs a selector that somebody narrowed", func(ctx context.Context) {
+		boss := owner(ctx, "boss-6")
+		live, rules := service("narrow"), policy("narrow")
+		Expect(apply.Apply(ctx, api, service("narrow"), boss)).To(Succeed())
+		Expect(apply.Apply(ctx, api, policy("narrow"), boss)).To(Succeed())
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
+		live.Spec.Selector["theirs"] = "none"
+		Expect(api.Update(ctx, live, client.FieldOwner("somebody"))).To(Succeed())
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(rules), rules)).To(Succeed())
+		rules.Spec.PodSelector.MatchLabels = map[string]string{"theirs": "none"}
+		Expect(api.Update(ctx, rules, client.FieldOwner("somebody"))).To(Succeed())
+
+		Expect(apply.Apply(ctx, api, service("narrow"), boss)).To(Succeed())
+		Expect(apply.Apply(ctx, api, policy("narrow"), boss)).To(Succeed())
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
+		Expect(live.Spec.Selector).To(Equal(map[string]string{"app": "many"}))
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(rules), rules)).To(Succeed())
+		Expect(rules.Spec.PodSelector.MatchLabels).To(BeEmpty())
+	})
+
 	It("creates a Job once, whatever is asked later", func(ctx context.Context) {
 		boss := owner(ctx, "boss-5")
 		created, err := apply.Create(ctx, api, job("once", "image:1"), boss)

@@ -25,7 +25,7 @@ func says(live client.Object, intent *unstructured.Unstructured) (bool, error) {
 	return subset(want, content), nil
 }
 
-// subset tells whether live holds every value of want. Defaults and other owners may add map keys, and entries to
+// subset tells whether live holds every value of want. Defaults and other owners may add map keys (but see exact), and entries to
 // lists whose entries have a name; any other list must be equal in length, so that a foreign rule in a
 // NetworkPolicy counts as drift.
 func subset(want, live any) bool {
@@ -43,13 +43,17 @@ func subset(want, live any) bool {
 	}
 }
 
+// exact are maps that an apply replaces as a whole. A key that somebody adds to one is drift: it takes a Service's
+// endpoints away, or a NetworkPolicy off the pods that it is for.
+var exact = map[string]bool{"selector": true, "podSelector": true, "namespaceSelector": true, "nodeSelector": true}
+
 func mapSubset(want, live map[string]any) bool {
 	for key, value := range want {
 		found, ok := live[key]
 		if !ok && !empty(value) {
 			return false
 		}
-		if ok && !subset(value, found) {
+		if ok && (!subset(value, found) || exact[key] && !subset(found, value)) {
 			return false
 		}
 	}

@@ -146,13 +146,26 @@ func setSynced(s *scope, sync source.SyncOutput) {
 	s.set(v1alpha1.ConditionAccessFresh, metav1.ConditionTrue, v1alpha1.ReasonSynced, fmt.Sprintf("epoch %d", sync.Current.Epoch))
 	s.set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, v1alpha1.ReasonSynced, message)
 	s.set(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonSynced, "nothing is in the way")
-	if n := sync.Guarded.Withheld(); n > 0 {
-		s.set(v1alpha1.ConditionContentFresh, metav1.ConditionFalse, v1alpha1.ReasonDeletionsWithheld, fmt.Sprintf(
-			"%d deletions are withheld, at most %d pass without consent: look at the source, and set spec.sync.approveDeletions to max %d, listingDigest %s and a time of expiry if they are meant",
-			n, sync.Guarded.Limit, n, sync.Guarded.ListingDigest))
+	if sync.Guarded.Withheld() > 0 {
+		s.set(v1alpha1.ConditionContentFresh, metav1.ConditionFalse, v1alpha1.ReasonDeletionsWithheld, withheldMessage(s, sync))
 		return
 	}
 	s.set(v1alpha1.ConditionContentFresh, metav1.ConditionTrue, v1alpha1.ReasonSynced, message)
+}
+
+// withheldMessage says why deletions are held back, and how to let them pass.
+func withheldMessage(s *scope, sync source.SyncOutput) string {
+	n := sync.Guarded.Withheld()
+	why := fmt.Sprintf("at most %d pass without consent", sync.Guarded.Limit)
+	if int64(len(sync.Guarded.WithheldDocuments)) == sync.Documents {
+		why = "the source lists no document any more"
+	}
+	if s.corpus.Spec.Sync.ApproveDeletions != nil {
+		why += ", and spec.sync.approveDeletions has expired, allows fewer, or is for another listing"
+	}
+	return fmt.Sprintf(
+		"%d deletions are withheld, %s: look at the source, and set spec.sync.approveDeletions to max %d, listingDigest %s and a time of expiry if they are meant",
+		n, why, n, sync.Guarded.ListingDigest)
 }
 
 // setFailed says why the source was not listed. What was published before still holds.

@@ -3,6 +3,7 @@ package corpus
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,27 @@ func TestConditions(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
+	}
+}
+
+func TestWithheldDeletionsSayWhy(t *testing.T) {
+	guarded := source.Guarded{WithheldDocuments: []string{"a", "b"}, Tripped: true, Limit: 10, ListingDigest: "sha256:2"}
+	for name, test := range map[string]struct {
+		documents int64
+		approval  *v1alpha1.ApproveDeletions
+		want      string
+	}{
+		"some of many":         {20, nil, "2 deletions are withheld, at most 10 pass without consent: look"},
+		"all":                  {2, nil, "2 deletions are withheld, the source lists no document any more: look"},
+		"consent to something": {2, &v1alpha1.ApproveDeletions{Max: 1}, "and spec.sync.approveDeletions has expired, allows fewer, or is for another listing: look"},
+	} {
+		s := testScope(&outcome{generation: generation, sync: source.SyncOutput{Documents: test.documents, Guarded: guarded}})
+		s.corpus.Spec.Sync.ApproveDeletions = test.approval
+		setStatus(s)
+		got := meta.FindStatusCondition(s.corpus.Status.Conditions, v1alpha1.ConditionContentFresh)
+		if got.Reason != v1alpha1.ReasonDeletionsWithheld || !strings.Contains(got.Message, test.want) {
+			t.Errorf("%s: %s", name, got.Message)
+		}
 	}
 }
 
