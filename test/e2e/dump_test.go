@@ -112,7 +112,7 @@ func dump(ctx context.Context) {
 		say("operator", err.Error())
 	}
 	for _, pod := range pods {
-		say("operator "+pod.Name, podState(pod)+"\n"+podLog(ctx, operators, pod.Name, 150))
+		say("operator "+pod.Name, podState(pod)+"\n"+withoutStart(podLog(ctx, operators, pod.Name, 150)))
 	}
 }
 
@@ -143,6 +143,17 @@ func podLog(ctx context.Context, ns, name string, tail int64) string {
 		return string(text) + "\n" + err.Error()
 	}
 	return string(text)
+}
+
+// withoutStart leaves out what every operator says when it starts.
+func withoutStart(log string) string {
+	var out strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.Contains(line, `"msg":"Starting `) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // events are the last forty of the namespace.
