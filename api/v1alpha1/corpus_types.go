@@ -67,10 +67,10 @@ const (
 
 // SyncSpec says how the source is followed.
 type SyncSpec struct {
-	// interval between two full listings, at least 1s. Defaults to 1m.
+	// interval between two full listings, 1s to 24h. Defaults to 1m.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="interval must be a duration of at least 1s, for instance 1m"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="interval must be a duration from 1s to 24h, for instance 1m"
 	// +kubebuilder:default="1m"
 	// +optional
 	Interval metav1.Duration `json:"interval,omitzero"`
@@ -220,11 +220,10 @@ type ArtifactsS3 struct {
 // RetentionSpec bounds how long deleted content may stay in artifacts.
 type RetentionSpec struct {
 	// deletedContent: after this time no object below the artifacts' prefix holds
-	// a deleted document's text or vectors. A number and s, m, h or d. Defaults
-	// to 7d.
+	// a deleted document's text or vectors. A number and s, m, h or d. Not yet
+	// supported: nothing is purged while the Corpus exists.
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[1-9][0-9]*(s|m|h|d)$')",message="deletedContent must be a whole number greater than 0 and one of s, m, h, d, for instance 7d"
-	// +kubebuilder:default="7d"
+	// +kubebuilder:validation:XValidation:rule="self == ''",message="artifacts.retention.deletedContent is not yet supported: remove it; deleted documents leave the results at once, and their artifacts with the Corpus"
 	// +optional
 	DeletedContent string `json:"deletedContent,omitempty"`
 }

@@ -172,6 +172,7 @@ type ServingSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.tenants.size() < 2 || self.tenants.all(t, has(t.evalSetRef))",message="tenants: with more than one tenant each needs an evalSetRef: add evalSetRef to every tenant"
 // +kubebuilder:validation:XValidation:rule="self.tenants.size() < 2 || !has(self.access.identity.jwt) || (has(self.access.identity.jwt.tenantClaim) && self.access.identity.jwt.tenantClaim.size() > 0)",message="access.identity.jwt.tenantClaim is required with more than one tenant: name the token's claim that holds the tenant"
 // +kubebuilder:validation:XValidation:rule="!has(self.promotion.gate.metrics) || self.promotion.gate.metrics.size() == 0 || self.tenants.all(t, has(t.evalSetRef))",message="promotion.gate.metrics need questions: add evalSetRef to every tenant, or remove the metrics"
+// +kubebuilder:validation:XValidation:rule="self.tenants.all(t, !has(t.evalSetRef)) || (has(self.promotion.gate.metrics) && self.promotion.gate.metrics.size() > 0)",message="promotion.gate.metrics is empty although a tenant has an evalSetRef: name what to measure, for instance {name: Recall, k: 10, minimum: \"0.80\"}"
 // +kubebuilder:validation:XValidation:rule="!has(self.promotion.gate.metrics) || self.promotion.gate.metrics.all(m, !has(m.k) || m.k <= self.retrieval.topK)",message="promotion.gate.metrics: k must not exceed retrieval.topK: raise topK or lower k"
 type RetrievalPipelineSpec struct {
 	// tenants, 1 to 64.

@@ -111,7 +111,7 @@ type PromotionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) <= duration('168h')",message="soak must be a duration from 0s to 168h, for instance 10m"
 	// +kubebuilder:default="10m"
 	// +optional
-	Soak metav1.Duration `json:"soak"`
+	Soak *metav1.Duration `json:"soak,omitempty"`
 
 	// minInterval: at most one promotion per interval. Defaults to 0s.
 	// +kubebuilder:validation:Type=string
@@ -119,5 +119,5 @@ type PromotionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') && duration(self) <= duration('168h')",message="minInterval must be a duration from 0s to 168h, for instance 1h"
 	// +kubebuilder:default="0s"
 	// +optional
-	MinInterval metav1.Duration `json:"minInterval"`
+	MinInterval metav1.Duration `json:"minInterval,omitzero"`
 }

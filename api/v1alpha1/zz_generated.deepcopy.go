@@ -1096,7 +1096,11 @@ func (in *ProgressStatus) DeepCopy() *ProgressStatus {
 func (in *PromotionSpec) DeepCopyInto(out *PromotionSpec) {
 	*out = *in
 	in.Gate.DeepCopyInto(&out.Gate)
-	out.Soak = in.Soak
+	if in.Soak != nil {
+		in, out := &in.Soak, &out.Soak
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	out.MinInterval = in.MinInterval
 }
 

@@ -29,7 +29,10 @@ func (r *Reconciler) planRollout(_ context.Context, s *scope, t *tenantScope) er
 		record := t.service.Annotations
 		in.Active, in.Previous = record[desired.AnnotationActiveIndex], record[desired.AnnotationPreviousIndex]
 		in.PromotedAt, _ = time.Parse(time.RFC3339, record[desired.AnnotationPromotedAt])
-		in.SoakUntil = in.PromotedAt.Add(s.pipeline.Spec.Promotion.Soak.Duration)
+		in.SoakUntil = in.PromotedAt
+		if soak := s.pipeline.Spec.Promotion.Soak; soak != nil {
+			in.SoakUntil = in.PromotedAt.Add(soak.Duration)
+		}
 	}
 	for _, index := range t.indexes {
 		in.Indexes = append(in.Indexes, r.indexFact(s, t, index, in))

@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -126,6 +127,48 @@ var _ = Describe("A rollout", func() {
 		w.judge(index, v1alpha1.VerdictPassed)
 		w.reconcile("support")
 		Expect(w.active("support", "acme")).To(BeEmpty())
+	})
+
+	It("notes on each Index what its newest measurement found", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.corpus("docs", "one")
+		p := w.pipeline("support", "acme")
+		first := w.promote(p, "acme")
+		index := &v1alpha1.Index{}
+		Expect(w.get(first, index)).To(Succeed())
+		Expect(index.Status.Recall).To(Equal("0.9000"))
+		Expect(index.Status.Serving).To(Equal(v1alpha1.ServingActive))
+
+		// A candidate that fails has been measured too, and one whose run ends without a measurement has not.
+		w.changeChunking(p, 64)
+		w.reconcile("support")
+		second := w.newest(p, first)
+		w.build(second)
+		w.reconcile("support")
+		w.start(second)
+		w.reconcile("support")
+		w.create(&v1alpha1.EvalRun{ObjectMeta: w.meta("forged"), Spec: w.runs(second)[0].Spec})
+		w.judgeRecall(second, v1alpha1.VerdictFailed, "0.4000")
+		forged := &v1alpha1.EvalRun{}
+		Expect(w.get("forged", forged)).To(Succeed())
+		forged.Status.Results[0].Value = "1.0000"
+		Expect(k8s.Status().Update(ctx, forged)).To(Succeed())
+		w.reconcile("support")
+		Expect(w.get(second, index)).To(Succeed())
+		Expect(index.Status.Recall).To(Equal("0.4000"), "a run that somebody else created measures nothing")
+		Expect(w.get(first, index)).To(Succeed())
+		Expect(index.Status.Recall).To(Equal("0.9000"))
+
+		run := w.controlledRun(p, second)
+		run.Status.Verdict, run.Status.Results = v1alpha1.VerdictError, nil
+		Expect(k8s.Status().Update(ctx, &run)).To(Succeed())
+		w.reconcile("support")
+		w.reconcile("support")
+		Expect(w.get(second, index)).To(Succeed())
+		Expect(index.Status.Recall).To(Equal("0.4000"), "an Error takes nothing away from what was measured")
+		before := writes.Count()
+		w.reconcile("support")
+		Expect(writes.Count()).To(Equal(before))
 	})
 
 	It("keeps the previous version warm during soak, and rolls back to it with one write", func(ctx SpecContext) {
@@ -275,4 +318,15 @@ func (w *world) newest(p *v1alpha1.RetrievalPipeline, other string) string {
 	}
 	Fail("there is no version beside " + other)
 	return ""
+}
+
+// controlledRun is the newest run about the index that the pipeline created.
+func (w *world) controlledRun(p *v1alpha1.RetrievalPipeline, index string) v1alpha1.EvalRun {
+	for _, run := range w.runs(index) {
+		if metav1.IsControlledBy(&run, p) {
+			return run
+		}
+	}
+	Fail("there is no run about " + index)
+	return v1alpha1.EvalRun{}
 }

@@ -11,19 +11,23 @@ import (
 	"quarry.dev/quarry/internal/desired"
 )
 
-// servingOwner owns status.serving alone; the Index controller owns the rest of an Index's status.
+// servingOwner owns status.serving and status.recall alone; the Index controller owns the rest of an Index's status.
 const servingOwner = "quarry-serving"
 
-// markServing says on each Index what it serves, where that has changed.
+// markServing says on each Index what it serves and how well, where that has changed.
 func (r *Reconciler) markServing(ctx context.Context, s *scope, t *tenantScope) error {
 	for _, index := range t.indexes {
-		want := servingState(t, index.Name)
-		if index.Status.Serving == want || !index.DeletionTimestamp.IsZero() {
+		want, recall := servingState(t, index.Name), measuredRecall(t, index)
+		if (index.Status.Serving == want && index.Status.Recall == recall) || !index.DeletionTimestamp.IsZero() {
 			continue
+		}
+		status := map[string]any{"serving": string(want)}
+		if recall != "" {
+			status["recall"] = recall
 		}
 		obj := &unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"name": index.Name, "namespace": index.Namespace},
-			"status":   map[string]any{"serving": string(want)},
+			"status":   status,
 		}}
 		obj.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Index"))
 		err := r.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(servingOwner), client.ForceOwnership)
@@ -32,6 +36,17 @@ func (r *Reconciler) markServing(ctx context.Context, s *scope, t *tenantScope) 
 		}
 	}
 	return nil
+}
+
+// measuredRecall is that of the newest complete run about the index. A run that measured none, or one that is gone, takes
+// nothing away from what stands there.
+func measuredRecall(t *tenantScope, index *v1alpha1.Index) string {
+	if run := lastVerdict(t, index.Name); run != nil {
+		if recall := recallOf(run); recall != "" {
+			return recall
+		}
+	}
+	return index.Status.Recall
 }
 
 func servingState(t *tenantScope, name string) v1alpha1.ServingState {

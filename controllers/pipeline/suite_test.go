@@ -120,6 +120,7 @@ func (w *world) pipeline(name string, tenants ...string) *v1alpha1.RetrievalPipe
 		Issuer: "https://sso.example.com", Audiences: []string{"search"}, TenantClaim: "tenant",
 		JWKSRef: &v1alpha1.JWKSRef{ConfigMap: &v1alpha1.KeyRef{Name: "sso", Key: "jwks.json"}},
 	}}
+	p.Spec.Promotion.Gate.Metrics = []v1alpha1.GateMetric{{Name: "Recall", K: 10, Minimum: "0.80"}}
 	w.create(p)
 	return p
 }
@@ -183,6 +184,10 @@ func (w *world) runs(index string) []v1alpha1.EvalRun {
 
 // judge plays the EvalRun controller.
 func (w *world) judge(index string, verdict v1alpha1.Verdict) {
+	w.judgeRecall(index, verdict, "0.9000")
+}
+
+func (w *world) judgeRecall(index string, verdict v1alpha1.Verdict, recall string) {
 	for _, run := range w.runs(index) {
 		if run.Status.Verdict != "" {
 			continue
@@ -197,7 +202,7 @@ func (w *world) judge(index string, verdict v1alpha1.Verdict) {
 		run.Status.Verdict = verdict
 		run.Status.Subject = evalrun.Subject(&run, subject, baseline)
 		run.Status.Leaks = &v1alpha1.LeakStatus{Probes: 40}
-		run.Status.Results = []v1alpha1.MetricResult{{Metric: "Recall", At: 10, Value: "0.9000", Questions: 40}}
+		run.Status.Results = []v1alpha1.MetricResult{{Metric: "Recall", At: 10, Value: recall, Questions: 40}}
 		Expect(k8s.Status().Update(w.ctx, &run)).To(Succeed())
 	}
 }

@@ -57,8 +57,7 @@ var _ = Describe("Go clients", func() {
 
 	It("keep an explicit zero duration", func(ctx SpecContext) {
 		pipeline := typed[v1alpha1.RetrievalPipeline](pipelineYAML)
-		pipeline.Spec.Promotion.MinInterval = metav1.Duration{}
-		pipeline.Spec.Promotion.Gate.MinQuestions = 1
+		pipeline.Spec.Promotion.Soak = &metav1.Duration{}
 		Expect(api.Create(ctx, pipeline, client.DryRunAll)).To(Succeed())
 		Expect(pipeline.Spec.Promotion.Soak.Duration).To(BeZero())
 	})

@@ -80,7 +80,7 @@ func newPipeline(name string, tenants ...string) *v1alpha1.RetrievalPipeline {
 			},
 			Serving: v1alpha1.ServingSpec{Gateway: role(), BM25: role(), HNSW: role()},
 			Promotion: v1alpha1.PromotionSpec{
-				Soak: metav1.Duration{Duration: soak},
+				Soak: &metav1.Duration{Duration: soak},
 				Gate: v1alpha1.GateSpec{
 					Metrics:      []v1alpha1.GateMetric{{Name: v1alpha1.MetricRecall, K: 3, Minimum: "0.80", MaxRegression: "0.10"}},
 					MinQuestions: 10,
