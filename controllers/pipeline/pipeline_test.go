@@ -148,18 +148,17 @@ var _ = Describe("A rollout", func() {
 		w.start(second)
 		w.reconcile("support")
 		w.create(&v1alpha1.EvalRun{ObjectMeta: w.meta("forged"), Spec: w.runs(second)[0].Spec})
-		w.judgeRecall(second, v1alpha1.VerdictFailed, "0.4000")
-		forged := &v1alpha1.EvalRun{}
-		Expect(w.get("forged", forged)).To(Succeed())
-		forged.Status.Results[0].Value = "1.0000"
-		Expect(k8s.Status().Update(ctx, forged)).To(Succeed())
+		w.judge(second, v1alpha1.VerdictFailed)
+		run := w.controlledRun(p, second)
+		run.Status.Results[0].Value = "0.4000"
+		Expect(k8s.Status().Update(ctx, &run)).To(Succeed())
 		w.reconcile("support")
 		Expect(w.get(second, index)).To(Succeed())
 		Expect(index.Status.Recall).To(Equal("0.4000"), "a run that somebody else created measures nothing")
 		Expect(w.get(first, index)).To(Succeed())
 		Expect(index.Status.Recall).To(Equal("0.9000"))
 
-		run := w.controlledRun(p, second)
+		run = w.controlledRun(p, second)
 		run.Status.Verdict, run.Status.Results = v1alpha1.VerdictError, nil
 		Expect(k8s.Status().Update(ctx, &run)).To(Succeed())
 		w.reconcile("support")
