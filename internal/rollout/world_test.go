@@ -23,6 +23,8 @@ type world struct {
 	runEnds  map[string]time.Time
 	verdicts map[string][]string // by index: the verdict per attempt, the last one again and again; Passed by default
 	override string
+	// gate stands in for decide where it is set.
+	gate     func(*RunFact)
 	soak     time.Duration
 	trace    strings.Builder
 	lastLine string
@@ -88,7 +90,11 @@ func (w *world) pass() {
 				run.Verdict = list[min(int(run.Attempt), len(list))-1]
 			}
 		}
-		run.Decision = w.decide(*run)
+		if w.gate != nil {
+			w.gate(run)
+		} else {
+			run.Decision = w.decide(*run)
+		}
 	}
 }
 
