@@ -20,7 +20,8 @@ import (
 const privateKeyFile = "private.pem"
 
 // publicKey returns the PKIX PEM of the key pair in the part's Secret, which is made once and never changed: a pod that
-// runs already must go on trusting it.
+// runs already must go on trusting it. It is not marked immutable: a node remembers an immutable Secret by its name, so that
+// pods of an Index which was deleted and made anew would get the old key there, and never the new one.
 func (r *Reconciler) publicKey(ctx context.Context, index *v1alpha1.Index, part desired.Part) ([]byte, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -30,13 +31,11 @@ func (r *Reconciler) publicKey(ctx context.Context, index *v1alpha1.Index, part 
 	if err != nil {
 		return nil, err
 	}
-	immutable := true
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: index.Namespace, Name: desired.PartName(index.Name, part), Labels: desired.ComponentLabels(index, part),
 		},
-		Immutable: &immutable,
-		Data:      map[string][]byte{privateKeyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})},
+		Data: map[string][]byte{privateKeyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})},
 	}
 	if _, err := apply.Create(ctx, r.Client, secret, index); err != nil {
 		return nil, err

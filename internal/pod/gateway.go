@@ -21,6 +21,11 @@ func Gateway(ctx context.Context, o Options) error {
 	if err := g.SetRecipe(b.config.Retrieval, b.config.Peers.BM25, b.config.Peers.HNSW); err != nil {
 		return err
 	}
+	ctx, stop, err := b.whileKeysLast(ctx, "keys/private.pem", "public/eval.pem")
+	if err != nil {
+		return err
+	}
+	defer stop()
 	private, err := readFile(o.Etc, "keys", "private.pem")
 	if err != nil {
 		return err

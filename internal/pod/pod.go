@@ -30,6 +30,8 @@ type Options struct {
 
 	// bucket replaces the configured object storage in tests.
 	bucket artifact.Bucket
+	// keysInterval replaces the constant in tests.
+	keysInterval time.Duration
 }
 
 // retryPause is the time between two tries to reach the object storage.

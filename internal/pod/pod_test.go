@@ -322,6 +322,31 @@ func TestADamagedArtifactIsNotServed(t *testing.T) {
 	}
 }
 
+// TestNewKeysEndTheProcess: a stack whose key pair was made anew must come to agree on it without anybody's help.
+func TestNewKeysEndTheProcess(t *testing.T) {
+	c := newCluster(t)
+	o := pod.Options{Etc: c.etc, Data: t.TempDir(), Address: c.addresses["bm25"], AdminAddress: c.addresses["bm25-admin"], Log: slog.New(slog.DiscardHandler)}
+	o.SetBucket(artifact.NewDir(c.out))
+	o.SetKeysInterval(20 * time.Millisecond)
+	go func() { c.ended <- pod.Retriever(t.Context(), identity.RoleBM25, o) }()
+	c.eventually("ready", func() bool { return c.ready("bm25") })
+	_, other := pemPair(t)
+	check(t, os.Rename(c.etc+"/public/gateway.pem", c.etc+"/public/gone.pem"))
+	time.Sleep(100 * time.Millisecond)
+	if !c.ready("bm25") {
+		t.Error("it ends while no other key is there")
+	}
+	c.write(c.etc+"/public/gateway.pem", other)
+	select {
+	case err := <-c.ended:
+		if err != nil {
+			t.Errorf("it did not end well: %v", err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("it goes on with the old key")
+	}
+}
+
 func TestMissingFilesAreNamed(t *testing.T) {
 	for _, file := range []string{"config/config.json", "public/gateway.pem", "public/eval.pem", "keys/private.pem"} {
 		c := newCluster(t)

@@ -18,6 +18,11 @@ func Retriever(ctx context.Context, role identity.Role, o Options) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop, err := b.whileKeysLast(ctx, "public/gateway.pem")
+	if err != nil {
+		return err
+	}
+	defer stop()
 	public, err := readFile(o.Etc, "public", "gateway.pem")
 	if err != nil {
 		return err
