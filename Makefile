@@ -67,9 +67,13 @@ cluster-down: ## End the development cluster; nothing stays behind
 	hack/kube/cluster down
 
 .PHONY: demo
-demo: cluster-up image ## From two YAML files to a gated, permission-filtered search; DOCS=path for your own documents
+demo: demo-docs cluster-up image ## From two YAML files to a gated, permission-filtered search; DOCS=path for your own documents
 	hack/kube/cluster load bin/quarry.tar
 	DOCS="$(DOCS)" IMAGE=$(IMAGE) hack/demo/demo
+
+.PHONY: demo-docs
+demo-docs:
+	@[ -z "$(DOCS)" ] || [ -n "$$(find "$(DOCS)" -type f -print -quit 2>/dev/null)" ] || { echo "DOCS=$(abspath $(DOCS)) is not a folder with files in it" >&2; exit 1; }
 
 .PHONY: demo-down
 demo-down: cluster-down ## End the demonstration and everything it started

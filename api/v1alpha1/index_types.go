@@ -215,6 +215,7 @@ type IndexStatus struct {
 // +kubebuilder:printcolumn:name="Progress",type=integer,JSONPath=`.status.progress.completed`
 // +kubebuilder:printcolumn:name="Of",type=integer,JSONPath=`.status.progress.total`
 // +kubebuilder:printcolumn:name="Chunks",type=integer,JSONPath=`.status.counts.chunks`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.counts.failedDocuments`
 // +kubebuilder:printcolumn:name="Recall",type=string,JSONPath=`.status.recall`
 // +kubebuilder:printcolumn:name="Serving",type=string,JSONPath=`.status.serving`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

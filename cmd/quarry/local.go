@@ -149,6 +149,9 @@ func newLocalEvalCommand() *cobra.Command {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 				}
 				fmt.Fprint(cmd.OutOrStdout(), report.Text())
+				if report.Invalid != "" {
+					return fmt.Errorf("the figures above measure nothing: %s", report.Invalid)
+				}
 				return nil
 			})
 		},

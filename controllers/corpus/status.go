@@ -44,7 +44,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 func (r *Reconciler) announce(s *scope) {
 	now := meta.FindStatusCondition(s.corpus.Status.Conditions, v1alpha1.ConditionContentFresh)
 	then := meta.FindStatusCondition(s.before.Status.Conditions, v1alpha1.ConditionContentFresh)
-	if now == nil || then != nil && then.Status == now.Status && then.Reason == now.Reason {
+	if now == nil || now.Reason == v1alpha1.ReasonProgressing || then != nil && then.Status == now.Status && then.Reason == now.Reason {
 		return
 	}
 	kind := "Normal"

@@ -28,8 +28,8 @@ type Recipe struct {
 	Retrieval v1alpha1.RetrievalSpec `json:"retrieval,omitzero"`
 }
 
-// ReadRecipe reads a YAML file, refuses unknown fields, and fills in the API's defaults; "" gives the defaults, with which
-// everyone reads every document.
+// ReadRecipe reads a YAML file, refuses unknown fields, and fills in the API's defaults; without a recipe, or with one that
+// says nothing of access, everyone reads every document.
 func ReadRecipe(path string) (Recipe, error) {
 	r := Recipe{Access: v1alpha1.AccessSpec{Default: v1alpha1.AccessEveryone}}
 	if path != "" {
@@ -37,9 +37,15 @@ func ReadRecipe(path string) (Recipe, error) {
 		if err != nil {
 			return r, fmt.Errorf("read the recipe: %w", err)
 		}
-		r = Recipe{}
+		// A recipe that says anything of access says all of it: what it leaves out is nobody's.
+		var written struct {
+			Access *v1alpha1.AccessSpec `json:"access"`
+		}
+		if err := yaml.Unmarshal(data, &written); err == nil && written.Access != nil {
+			r.Access = v1alpha1.AccessSpec{Default: v1alpha1.AccessNobody}
+		}
 		if err := yaml.UnmarshalStrict(data, &r); err != nil {
-			return r, fmt.Errorf("recipe %s: %w: it has the fields access, indexing and retrieval", path, err)
+			return r, fmt.Errorf("recipe %s: %w: its fields are access, indexing and retrieval, with those of the Corpus and the RetrievalPipeline below them", path, err)
 		}
 	}
 	r.setDefaults()

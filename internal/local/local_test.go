@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/search"
 )
 
@@ -116,6 +117,27 @@ func TestParseAs(t *testing.T) {
 	for _, bad := range []string{"", "ann", "group:hr", "user:", "user:a,user:b", "user:a,team:x", "user:a,"} {
 		if id, err := ParseAs(bad); err == nil {
 			t.Errorf("%q gave %+v", bad, id)
+		}
+	}
+}
+
+func TestRecipeAccess(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       v1alpha1.AccessDefault
+	}{
+		{"silent", "indexing: {chunking: {strategy: Fixed, size: 64}}\n", v1alpha1.AccessEveryone},
+		{"rules without a default", "access: {rules: [{prefix: a/, allow: [{type: Everyone}]}]}\n", v1alpha1.AccessNobody},
+		{"empty", "access: {}\n", v1alpha1.AccessNobody},
+		{"everyone", "access: {default: Everyone}\n", v1alpha1.AccessEveryone},
+	} {
+		path := filepath.Join(t.TempDir(), "recipe.yaml")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		recipe, err := ReadRecipe(path)
+		if err != nil || recipe.Access.Default != c.want {
+			t.Errorf("%s: default %q, %v, want %q", c.name, recipe.Access.Default, err, c.want)
 		}
 	}
 }

@@ -217,9 +217,9 @@ func (p *planner) planPromotion(ix IndexFact, o outcome, run RunFact) {
 	case o == waiting:
 		p.say(ReasonHeld, "index %s passed, and is held: %s", ix.Name, run.Decision.Message)
 	case !p.in.EvalRequired:
-		p.promote(ix.Name, "promoting %s without an evaluation, because the tenant has no evalSetRef", ix.Name)
+		p.promote(ix.Name, "without an evaluation, because the tenant has no evalSetRef")
 	default:
-		p.promote(ix.Name, "promoting %s: %s", ix.Name, run.Decision.Message)
+		p.promote(ix.Name, "%s", run.Decision.Message)
 	}
 }
 

@@ -5,6 +5,7 @@
 //	s3cp put FOLDER BUCKET[/P]    upload the folder's files; a key is P/ and the path inside the folder, with slashes
 //	s3cp cp FILE BUCKET/KEY       upload one file
 //	s3cp rm BUCKET/KEY...         delete objects
+//	s3cp empty BUCKET...          delete every object of the buckets that exist
 //	s3cp ls BUCKET[/PREFIX]       list size and key of every object
 //	s3cp cat BUCKET/KEY           print one object
 package main
@@ -44,6 +45,8 @@ func run(ctx context.Context, args []string) error {
 	switch {
 	case command == "mb":
 		return each(rest, func(bucket string) error { return makeBucket(ctx, client, bucket) })
+	case command == "empty":
+		return each(rest, func(bucket string) error { return emptyBucket(ctx, client, bucket) })
 	case command == "rm":
 		return each(rest, func(target string) error {
 			bucket, key := split(target)
@@ -99,6 +102,22 @@ func makeBucket(ctx context.Context, client *minio.Client, bucket string) error 
 		return err
 	}
 	return client.MakeBucket(ctx, bucket, minio.MakeBucketOptions{})
+}
+
+func emptyBucket(ctx context.Context, client *minio.Client, bucket string) error {
+	exists, err := client.BucketExists(ctx, bucket)
+	if err != nil || !exists {
+		return err
+	}
+	for object := range client.ListObjects(ctx, bucket, minio.ListObjectsOptions{Recursive: true}) {
+		if object.Err != nil {
+			return object.Err
+		}
+		if err := client.RemoveObject(ctx, bucket, object.Key, minio.RemoveObjectOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func putFolder(ctx context.Context, client *minio.Client, folder, bucket, prefix string) error {
