@@ -236,6 +236,20 @@ var _ = Describe("Many tenants", func() {
 		Expect(stalled.Message).To(And(ContainSubstring("globex"), ContainSubstring(`"absent"`)))
 	})
 
+	It("say what an unserved one waits for, while nothing is in the way", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.corpus("docs", "one")
+		docs := &v1alpha1.Corpus{}
+		Expect(w.get("docs", docs)).To(Succeed())
+		docs.Status.Snapshot = nil
+		Expect(k8s.Status().Update(ctx, docs)).To(Succeed())
+		p := w.pipeline("support", "acme")
+		w.reconcile("support")
+		waiting := meta.FindStatusCondition(w.reload(p).Status.Conditions, v1alpha1.ConditionReconciling)
+		Expect(waiting.Status).To(Equal(metav1.ConditionTrue), "not Ready, not Stalled, and nothing under way: nobody would know why")
+		Expect(waiting.Message).To(ContainSubstring("acme: the corpus has no snapshot yet"))
+	})
+
 	It("never meet: support + acme-eu beside support-acme + eu", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.corpus("docs", "one")

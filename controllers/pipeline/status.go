@@ -140,6 +140,10 @@ func setConditions(s *scope) {
 			notes = append(notes, name+": "+t.plan.Message)
 		case t.plan.Stage != rollout.StageNone:
 			busy = append(busy, name+": "+t.plan.Message)
+		case !served && t.service != nil:
+			busy = append(busy, fmt.Sprintf("%s: pods of index %s are not ready", name, t.service.Annotations[desired.AnnotationActiveIndex]))
+		case !served:
+			busy = append(busy, name+": "+t.plan.Message)
 		}
 	}
 	set := func(kind string, ok bool, reason, message string) {
