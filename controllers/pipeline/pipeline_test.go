@@ -250,6 +250,14 @@ var _ = Describe("Many tenants", func() {
 		Expect(waiting.Message).To(ContainSubstring("acme: the corpus has no snapshot yet"))
 	})
 
+	It("make nothing anew, and no noise, while their namespace is deleted", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.corpus("docs", "one")
+		w.pipeline("support", "acme")
+		Expect(k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})).To(Succeed())
+		w.reconcile("support")
+	})
+
 	It("never meet: support + acme-eu beside support-acme + eu", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.corpus("docs", "one")

@@ -37,6 +37,10 @@ func (r *Reconciler) reconcileTenants(ctx context.Context, s *scope) error {
 				s.soonest(2 * time.Second)
 				continue
 			}
+			if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+				// The pipeline goes as well, in a moment.
+				continue
+			}
 			failures = append(failures, fmt.Errorf("tenant %s: %w", t.spec.Name, err))
 		}
 	}
