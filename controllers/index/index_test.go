@@ -74,7 +74,7 @@ func pipeline(ns string) *v1alpha1.RetrievalPipeline {
 				}},
 			},
 			Promotion: v1alpha1.PromotionSpec{
-				Soak: metav1.Duration{Duration: time.Minute}, MinInterval: metav1.Duration{Duration: time.Second},
+				Soak: &metav1.Duration{Duration: time.Minute}, MinInterval: metav1.Duration{Duration: time.Second},
 			},
 		},
 	}
