@@ -30,7 +30,7 @@ var _ = Describe("valid objects", func() {
 			"spec.sync.deletionGuard.maxPercent": 20, "spec.sync.deletionGuard.maxDocuments": 1000,
 			"spec.access.default": "Nobody", "spec.access.sidecarSuffix": ".acl.json",
 			"spec.artifacts.s3.region": "us-east-1",
-			"spec.deletionPolicy": "Retain",
+			"spec.deletionPolicy":      "Retain",
 		}),
 		Entry("RetrievalPipeline", pipelineYAML, map[string]any{
 			"spec.indexing.chunking.strategy": "Structure", "spec.indexing.chunking.unit": "Tokens",
