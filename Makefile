@@ -44,7 +44,8 @@ lint: ## Format, vet, and the linters that are installed
 .PHONY: test
 test: kube lint ## Lint, generated files, unit, property and API server tests
 	hack/generate --check
-	@for module in $(MODULES); do echo "test: module $$module"; (cd "$$module" && go test ./...); done
+	@QUARRY_TEST_S3=$$(hack/s3/s3 binary); export QUARRY_TEST_S3; \
+	for module in $(MODULES); do echo "test: module $$module"; (cd "$$module" && go test ./...); done
 
 .PHONY: e2e
 e2e: cluster-up image ## End-to-end tests with real pods on the development cluster

@@ -54,11 +54,6 @@ const (
 	ReasonArtifactsOwned = "ArtifactsOwned"
 	// ReasonArtifactsUnavailable: the artifacts bucket cannot be read or written.
 	ReasonArtifactsUnavailable = "ArtifactsUnavailable"
-	// ReasonConditionalWritesUnsupported: the artifacts store ignores If-Match or
-	// If-None-Match.
-	ReasonConditionalWritesUnsupported = "ConditionalWritesUnsupported"
-	// ReasonSpecInvalid: the spec is refused for what only its objects can show.
-	ReasonSpecInvalid = "SpecInvalid"
 
 	// ReasonListingFailed: the source could not be listed; nothing was deleted.
 	ReasonListingFailed = "ListingFailed"
@@ -68,24 +63,14 @@ const (
 	ReasonAccessDenied = "AccessDenied"
 	// ReasonSecretNotFound: a Secret, or a key of it, does not exist.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonConfigMapNotFound: a ConfigMap, or a key of it, does not exist.
-	ReasonConfigMapNotFound = "ConfigMapNotFound"
 	// ReasonDeletionsWithheld: the guard holds deletions back until they are
 	// approved.
 	ReasonDeletionsWithheld = "DeletionsWithheld"
-	// ReasonDocumentsFailed: some documents are in quarantine.
-	ReasonDocumentsFailed = "DocumentsFailed"
-	// ReasonStaleAccess: access data is older than access.maxStaleness.
-	ReasonStaleAccess = "StaleAccess"
 
 	// ReasonCorpusNotFound: corpusRef names no Corpus.
 	ReasonCorpusNotFound = "CorpusNotFound"
 	// ReasonPipelineNotFound: pipelineRef names no RetrievalPipeline.
 	ReasonPipelineNotFound = "PipelineNotFound"
-	// ReasonIndexNotFound: indexRef names no Index.
-	ReasonIndexNotFound = "IndexNotFound"
-	// ReasonNoSnapshot: the Corpus has no listing yet.
-	ReasonNoSnapshot = "NoSnapshot"
 
 	// ReasonBuilding: Jobs are running.
 	ReasonBuilding = "Building"
@@ -108,8 +93,6 @@ const (
 	ReasonServing = "Serving"
 	// ReasonNoActiveIndex: no version was promoted yet.
 	ReasonNoActiveIndex = "NoActiveIndex"
-	// ReasonStarting: a stack is starting.
-	ReasonStarting = "Starting"
 	// ReasonUnavailable: the active stack has too few ready pods.
 	ReasonUnavailable = "Unavailable"
 	// ReasonHeld: a hold, a rollback or an interval keeps a version waiting.
@@ -117,19 +100,8 @@ const (
 	// ReasonGateFailed: a version is not good enough, or leaks.
 	ReasonGateFailed = "GateFailed"
 
-	// ReasonEvaluating: questions are being asked.
-	ReasonEvaluating = "Evaluating"
 	// ReasonEvalSetNotFound: evalSetRef names nothing.
 	ReasonEvalSetNotFound = "EvalSetNotFound"
-	// ReasonEvalSetInvalid: the questions cannot be read, or name unknown
-	// documents.
-	ReasonEvalSetInvalid = "EvalSetInvalid"
-	// ReasonSubjectChanged: what was measured is no longer what runs.
-	ReasonSubjectChanged = "SubjectChanged"
-	// ReasonTooFewQuestions: fewer than minQuestions counted.
-	ReasonTooFewQuestions = "TooFewQuestions"
-	// ReasonLeakDetected: a forbidden document was returned.
-	ReasonLeakDetected = "LeakDetected"
 	// ReasonPassed, ReasonFailed, ReasonInconclusive, ReasonError and
 	// ReasonCancelled repeat the verdict of a run.
 	ReasonPassed       = "Passed"
