@@ -75,6 +75,7 @@ type S3Location struct {
 	// prefix of the keys; empty means the whole bucket. It is compared literally.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="prefix must not begin with '/': object keys have no leading slash; remove it"
+	// +kubebuilder:validation:XValidation:rule="!('/' + self + '/').contains('/../') && !('/' + self + '/').contains('/./')",message="prefix must not have '.' or '..' between slashes: keys are compared literally, and servers refuse such paths; write the plain prefix"
 	// +kubebuilder:default=""
 	// +optional
 	Prefix string `json:"prefix,omitempty"`

@@ -49,6 +49,8 @@ var _ = DescribeTable("an invalid Corpus is refused", func(ctx SpecContext, path
 	Entry("a bucket in capitals", "spec.source.s3.bucket", "Documents", []string{"spec.source.s3.bucket", "lower-case letters"}),
 	Entry("a bucket of two letters", "spec.artifacts.s3.bucket", "ab", []string{"spec.artifacts.s3.bucket", "bucket must have 3 to 63"}),
 	Entry("a prefix with a leading slash", "spec.source.s3.prefix", "/acme/", []string{"spec.source.s3.prefix", "must not begin with '/'", "remove it"}),
+	Entry("a source prefix that climbs", "spec.source.s3.prefix", "../acme/", []string{"spec.source.s3.prefix", "write the plain prefix"}),
+	Entry("an artifacts prefix with a dot", "spec.artifacts.s3.prefix", "a/./b/", []string{"spec.artifacts.s3.prefix", "write the plain prefix"}),
 	Entry("an artifacts prefix without a trailing slash", "spec.artifacts.s3.prefix", "acme", []string{"spec.artifacts.s3", "must end with '/' or be empty", "append the slash"}),
 	Entry("artifacts inside the source", "spec.artifacts.s3", "{endpoint: 'http://s3.storage.svc:7070', bucket: documents, prefix: acme/index/, writeCredentialsRef: {name: w}, readCredentialsRef: {name: r}}", []string{"artifacts.s3 must not overlap source.s3", "choose another bucket"}),
 	Entry("the source inside the artifacts", "spec.artifacts.s3", "{endpoint: 'http://s3.storage.svc:7070', bucket: documents, writeCredentialsRef: {name: w}, readCredentialsRef: {name: r}}", []string{"artifacts.s3 must not overlap source.s3", "prefixes of which neither begins with the other"}),
