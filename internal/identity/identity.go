@@ -114,7 +114,7 @@ func (v *Verifier) Verify(token string) (access.Identity, error) {
 	return id, nil
 }
 
-// groups reads an array of texts. A token without the claim has no groups, unless it says that they are elsewhere because
+// groups reads an array of texts. A token without the claim, or with null, has no groups, unless it says that they are elsewhere because
 // they were too many: then nobody knows what this user may read.
 func groups(claims jwt.MapClaims, claim string) ([]string, error) {
 	if elsewhere, ok := claims["_claim_names"]; ok {
@@ -126,8 +126,8 @@ func groups(claims jwt.MapClaims, claim string) ([]string, error) {
 	if has, ok := claims["hasgroups"]; ok && has != false {
 		return nil, refused("its groups are left out as too many (hasgroups): have the issuer send only the groups of this application")
 	}
-	value, ok := claims[claim]
-	if !ok {
+	value := claims[claim]
+	if value == nil {
 		return nil, nil
 	}
 	list, ok := value.([]any)
