@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -198,6 +199,8 @@ var _ = Describe("A rollout", func() {
 		service := &corev1.Service{}
 		Expect(client.IgnoreNotFound(w.get(desired.PartName(first, desired.GatewayPart), service))).To(Succeed())
 		Expect(service.Name).To(BeEmpty())
+		Expect(w.get(desired.PartName(first, desired.BM25Part), &networkingv1.NetworkPolicy{})).To(Succeed(),
+			"its pods listen while they shut down, so the policies stay until the Index goes")
 	})
 
 	It("promotes nothing while held", func(ctx SpecContext) {
