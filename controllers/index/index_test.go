@@ -247,6 +247,18 @@ var _ = Describe("an Index", func() {
 		Eventually(condition(ctx, index, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
 	})
 
+	It("goes on by itself when a pipeline appears that was not there", func(ctx context.Context) {
+		w := newWorld(ctx, handbook(1))
+		index := w.index(100, v1alpha1.ContextHeading)
+		index.Spec.PipelineRef.Name = "late"
+		Expect(api.Create(ctx, index)).To(Succeed())
+		Eventually(condition(ctx, index, v1alpha1.ConditionStalled)).Should(is("True", v1alpha1.ReasonPipelineNotFound))
+		late := w.pipeline.DeepCopy()
+		late.ObjectMeta = metav1.ObjectMeta{Namespace: index.Namespace, Name: "late"}
+		Expect(api.Create(ctx, late)).To(Succeed())
+		Eventually(condition(ctx, index, v1alpha1.ConditionStalled)).Should(is("False", v1alpha1.ReasonReady))
+	})
+
 	It("refuses a report that is not the one that the pod named", func(ctx context.Context) {
 		w := newWorld(ctx, handbook(1))
 		index := w.index(100, v1alpha1.ContextHeading)

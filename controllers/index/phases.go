@@ -21,11 +21,14 @@ const (
 	defaultVerifyInterval = 10 * time.Minute
 	// maxManifest bounds the manifest that the operator reads, in bytes.
 	maxManifest = 8 << 20
+	parentRetry = 5 * time.Second
 )
 
 // findParents reads the pipeline and the Corpus. Without them nothing can be built; what is built already stays.
 func (r *Reconciler) findParents(ctx context.Context, s *scope) error {
 	s.pipeline, s.corpus = &v1alpha1.RetrievalPipeline{}, &v1alpha1.Corpus{}
+	// A parent may be missing only from the cache, which nothing tells of later: look again soon.
+	s.requeue = parentRetry
 	key := client.ObjectKey{Namespace: s.index.Namespace, Name: s.index.Spec.CorpusRef.Name}
 	if err := r.Get(ctx, key, s.corpus); apierrors.IsNotFound(err) {
 		return s.fail(v1alpha1.ReasonCorpusNotFound, fmt.Sprintf("spec.corpusRef: Corpus %q does not exist in this namespace: create it", key.Name))
@@ -41,6 +44,7 @@ func (r *Reconciler) findParents(ctx context.Context, s *scope) error {
 	} else if err != nil {
 		return err
 	}
+	s.requeue = 0
 	s.jobs = desired.JobsInput{Pipeline: s.pipeline, Corpus: s.corpus, Index: s.index}
 	return nil
 }
