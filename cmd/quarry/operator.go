@@ -100,7 +100,7 @@ func setupControllers(mgr ctrl.Manager, image string) error {
 	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		&corpus.Reconciler{Client: c, APIReader: mgr.GetAPIReader(), Buckets: buckets, Recorder: recorder, Now: time.Now},
 		&index.Reconciler{Client: c, Buckets: buckets, Recorder: recorder, Now: time.Now},
-		&pipeline.Reconciler{Client: c, APIReader: mgr.GetAPIReader(), Buckets: buckets, Recorder: recorder, Image: image, Now: time.Now},
+		&pipeline.Reconciler{Client: c, Buckets: buckets, Recorder: recorder, Image: image, Now: time.Now},
 		&evalrun.Reconciler{Client: c, Buckets: buckets, Now: time.Now},
 	} {
 		if err := reconciler.SetupWithManager(mgr); err != nil {

@@ -25,11 +25,10 @@ func (r *Reconciler) createIndex(ctx context.Context, s *scope, t *tenantScope) 
 	if version == nil {
 		return nil
 	}
-	desiredNow := r.desiredVersion(s, t)
-	if desiredNow == nil || desiredNow.Name != version.Name {
+	if t.desired == nil || t.desired.Name != version.Name {
 		return fmt.Errorf("the plan asks for Index %q, which is not what the spec asks for", version.Name)
 	}
-	index := r.newIndex(s, t)
+	index := newIndex(s, t)
 	created, err := apply.Create(ctx, r.Client, index, s.pipeline)
 	if err != nil {
 		return err
@@ -41,20 +40,14 @@ func (r *Reconciler) createIndex(ctx context.Context, s *scope, t *tenantScope) 
 	return nil
 }
 
-func (r *Reconciler) newIndex(s *scope, t *tenantScope) *v1alpha1.Index {
-	version := r.desiredVersion(s, t)
-	image := r.Image
-	for _, index := range t.indexes {
-		if recipeOf(index) == version.RecipeDigest {
-			image = index.Spec.Image
-		}
-	}
+func newIndex(s *scope, t *tenantScope) *v1alpha1.Index {
+	version := t.desired
 	index := &v1alpha1.Index{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.pipeline.Namespace, Name: version.Name},
 		Spec: v1alpha1.IndexSpec{
 			PipelineRef: v1alpha1.LocalRef{Name: s.pipeline.Name}, Tenant: t.spec.Name, CorpusRef: t.spec.CorpusRef,
 			Snapshot: v1alpha1.SnapshotRef{Digest: version.Snapshot},
-			Indexing: s.pipeline.Spec.Indexing, Retrieval: s.pipeline.Spec.Retrieval, Image: image,
+			Indexing: s.pipeline.Spec.Indexing, Retrieval: s.pipeline.Spec.Retrieval, Image: version.image,
 			VersionDigest: desired.VersionDigest(version.Snapshot, version.RecipeDigest),
 		},
 	}

@@ -18,7 +18,6 @@ import (
 func (r *Reconciler) planRollout(_ context.Context, s *scope, t *tenantScope) error {
 	in := rollout.Input{
 		Now:          r.Now(),
-		Desired:      r.desiredVersion(s, t),
 		EvalRequired: t.spec.EvalSetRef != nil,
 		Hold:         t.spec.Hold,
 		RollbackTo:   t.spec.RollbackTo,
@@ -40,9 +39,10 @@ func (r *Reconciler) planRollout(_ context.Context, s *scope, t *tenantScope) er
 	for _, run := range t.runs {
 		in.Runs = append(in.Runs, r.runFact(s, t, run, in))
 	}
-	if t.problem != "" {
+	t.desired = r.desiredVersion(s, t)
+	if t.desired != nil && t.problem == "" {
 		// Nothing new is started on missing references; what serves goes on serving.
-		in.Desired = nil
+		in.Desired = &t.desired.Version
 	}
 	t.plan = rollout.Next(in)
 	s.soonest(t.plan.Requeue)
@@ -51,7 +51,7 @@ func (r *Reconciler) planRollout(_ context.Context, s *scope, t *tenantScope) er
 
 // desiredVersion is nil while the corpus has no snapshot. Under NextVersion a new operator release is no reason for a
 // new version: one that exists already keeps its image.
-func (r *Reconciler) desiredVersion(s *scope, t *tenantScope) *rollout.Version {
+func (r *Reconciler) desiredVersion(s *scope, t *tenantScope) *desiredVersion {
 	if t.corpus == nil || t.corpus.Status.Snapshot == nil || t.corpus.Status.Snapshot.Digest == "" {
 		return nil
 	}
@@ -65,17 +65,9 @@ func (r *Reconciler) desiredVersion(s *scope, t *tenantScope) *rollout.Version {
 			}
 		}
 	}
-	version := r.version(s, t, t.corpus.Status.Snapshot.Digest, spec.Indexing, spec.Retrieval, image)
-	return &version
-}
-
-func (r *Reconciler) version(s *scope, t *tenantScope, snapshot string, indexing v1alpha1.IndexingSpec, retrieval v1alpha1.RetrievalSpec, image string) rollout.Version {
-	recipe := desired.RecipeDigest(indexing, retrieval, image)
-	return rollout.Version{
-		Name:         desired.IndexName(s.pipeline.Namespace, s.pipeline.Name, t.spec.Name, desired.VersionDigest(snapshot, recipe)),
-		Snapshot:     snapshot,
-		RecipeDigest: recipe,
-	}
+	snapshot, recipe := t.corpus.Status.Snapshot.Digest, desired.RecipeDigest(spec.Indexing, spec.Retrieval, image)
+	name := desired.IndexName(s.pipeline.Namespace, s.pipeline.Name, t.spec.Name, desired.VersionDigest(snapshot, recipe))
+	return &desiredVersion{rollout.Version{Name: name, Snapshot: snapshot, RecipeDigest: recipe}, image}
 }
 
 func recipeOf(index *v1alpha1.Index) string {
@@ -145,7 +137,7 @@ func runSpec(s *scope, t *tenantScope, index, baseline string, attempt int32) v1
 		spec.BaselineIndexRef = &v1alpha1.LocalRef{Name: baseline}
 	}
 	if t.spec.EvalSetRef != nil {
-		spec.EvalSet = v1alpha1.EvalSetBinding{Ref: *t.spec.EvalSetRef, Digest: t.evalSet.digest}
+		spec.EvalSet = v1alpha1.EvalSetBinding{Ref: *t.spec.EvalSetRef, Digest: t.evalSetDigest}
 	}
 	return spec
 }

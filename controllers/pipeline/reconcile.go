@@ -18,10 +18,8 @@ import (
 // Reconciler turns a RetrievalPipeline into serving stacks.
 type Reconciler struct {
 	client.Client
-	// APIReader reads Secrets past the cache, which holds none.
-	APIReader client.Reader
-	Buckets   objectstore.Buckets
-	Recorder  events.EventRecorder
+	Buckets  objectstore.Buckets
+	Recorder events.EventRecorder
 	// Image is what new versions run: the operator's own image.
 	Image string
 	Now   func() time.Time
@@ -60,7 +58,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		failures = append(failures, phase(ctx, s))
 	}
 	err := errors.Join(failures...)
-	s.failure = err
 	if statusErr := r.writeStatus(ctx, s); statusErr != nil {
 		return ctrl.Result{}, errors.Join(err, statusErr)
 	}

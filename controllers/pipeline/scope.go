@@ -15,7 +15,6 @@ type scope struct {
 	pipeline *v1alpha1.RetrievalPipeline
 	tenants  []*tenantScope
 	requeue  time.Duration
-	failure  error
 }
 
 // tenantScope is everything known of one tenant.
@@ -28,16 +27,19 @@ type tenantScope struct {
 	// service is nil before the first promotion.
 	service     *corev1.Service
 	deployments map[string]*appsv1.Deployment
-	evalSet     evalSet
-	plan        rollout.Plan
+	// evalSetDigest is part of what a verdict is bound to; empty without an eval set.
+	evalSetDigest string
+	// desired is what spec and newest snapshot ask for, and the image of it; nil while there is no snapshot.
+	desired *desiredVersion
+	plan    rollout.Plan
 	// problem stands where the tenant cannot go on; reason is from the closed list.
 	reason, problem string
 }
 
-// evalSet is the content that decides what a verdict is bound to.
-type evalSet struct {
-	digest string
-	inline []byte
+// desiredVersion is a version with the image that its digest covers.
+type desiredVersion struct {
+	rollout.Version
+	image string
 }
 
 func (t *tenantScope) stall(reason, message string) {

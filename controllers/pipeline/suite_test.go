@@ -67,7 +67,7 @@ func newWorld(ctx context.Context) *world {
 	w := &world{ctx: ctx, namespace: fmt.Sprintf("w%d", count), now: time.Now().Truncate(time.Second), buckets: &testenv.Buckets{}}
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}})
 	w.reconciler = &pipeline.Reconciler{
-		Client: k8s, APIReader: k8s, Buckets: w.buckets, Recorder: events.NewFakeRecorder(100),
+		Client: k8s, Buckets: w.buckets, Recorder: events.NewFakeRecorder(100),
 		Image: "quarry:one", Now: func() time.Time { return w.now },
 	}
 	w.create(&corev1.ConfigMap{ObjectMeta: w.meta("questions"), Data: map[string]string{"eval.jsonl": "{}"}})

@@ -156,7 +156,7 @@ func (r *Reconciler) gatherEvalSet(ctx context.Context, s *scope, t *tenantScope
 		missing(fmt.Sprintf("key %q of ConfigMap %q", ref.ConfigMap.Key, ref.ConfigMap.Name))
 		return nil
 	}
-	t.evalSet = evalSet{digest: artifact.Digest([]byte(text))}
+	t.evalSetDigest = artifact.Digest([]byte(text))
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (r *Reconciler) gatherEvalObject(ctx context.Context, t *tenantScope, key s
 	if err != nil {
 		return err
 	}
-	t.evalSet = evalSet{digest: artifact.Digest(data)}
+	t.evalSetDigest = artifact.Digest(data)
 	return nil
 }
 
