@@ -12,6 +12,7 @@ type SnapshotRef struct {
 }
 
 // IndexSpec is one version of one tenant; it never changes.
+// +kubebuilder:validation:XValidation:rule="!has(self.retrieval.rerank) || !has(self.retrieval.rerank.type) || self.retrieval.rerank.type != 'Builtin' || self.indexing.embedding.model != (has(self.retrieval.rerank.model) ? self.retrieval.rerank.model : 'minilm-l6-v2')",message="rerank.type Builtin has nothing to add where the index holds vectors of the same model: use None or LateInteraction, or another indexing.embedding.model"
 type IndexSpec struct {
 	// pipelineRef names the RetrievalPipeline that wants this version.
 	// +required
@@ -144,6 +145,12 @@ type AttestationStatus struct {
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	EmbeddingModelDigest string `json:"embeddingModelDigest,omitempty"`
+
+	// embeddingKernels lists the sets of CPU instructions whose roundings the
+	// vectors carry, separated by commas; "exact" where none matters.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	EmbeddingKernels string `json:"embeddingKernels,omitempty"`
 
 	// dimensions of the vectors.
 	// +optional

@@ -119,19 +119,20 @@ type EmbeddingEndpoint struct {
 }
 
 // EmbeddingSpec is a union: type says which member is set.
-// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Endpoint'",message="embedding.type Endpoint is not yet supported: use Builtin with model static-256"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Endpoint'",message="embedding.type Endpoint is not yet supported: use Builtin"
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Builtin' || !has(self.endpoint)",message="embedding.endpoint must be absent when type is Builtin: remove it"
-// +kubebuilder:validation:XValidation:rule="!has(self.model) || !(self.model in ['minilm-l6-v2', 'multilingual-e5-small'])",message="embedding.model minilm-l6-v2 and multilingual-e5-small are not yet supported: use static-256"
-// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Builtin' || !has(self.model) || self.model in ['static-256', 'minilm-l6-v2', 'multilingual-e5-small']",message="embedding.model is no builtin model: use static-256"
+// +kubebuilder:validation:XValidation:rule="!has(self.model) || self.model != 'multilingual-e5-small'",message="embedding.model multilingual-e5-small is not yet supported: use minilm-l6-v2"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'Builtin' || !has(self.model) || self.model in ['static-256', 'minilm-l6-v2', 'multilingual-e5-small']",message="embedding.model is no builtin model: use minilm-l6-v2 or static-256"
 type EmbeddingSpec struct {
 	// type is Builtin or Endpoint. Defaults to Builtin.
 	// +kubebuilder:default=Builtin
 	// +optional
 	Type EmbeddingType `json:"type,omitempty"`
 
-	// model inside the image. Defaults to static-256.
+	// model inside the image: minilm-l6-v2, or static-256, which costs some
+	// hundred times less and finds less. Defaults to minilm-l6-v2.
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:default="static-256"
+	// +kubebuilder:default="minilm-l6-v2"
 	// +optional
 	Model string `json:"model,omitempty"`
 
@@ -275,77 +276,16 @@ type FusionSpec struct {
 	Type FusionType `json:"type,omitempty"`
 
 	// denseWeight is the weight of the vectors in WeightedScore, a decimal from 0
-	// to 1. Defaults to "0.3", measured best for static-256.
+	// to 1. When absent it is what was measured best for the model: 0.5 for
+	// minilm-l6-v2, 0.3 for static-256.
 	// +kubebuilder:validation:MaxLength=6
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]{1,4})?|1([.]0{1,4})?)$')",message="fusion.denseWeight must be a decimal string from 0 to 1 such as \"0.3\""
-	// +kubebuilder:default="0.3"
 	// +optional
 	DenseWeight string `json:"denseWeight,omitempty"`
 
 	// reciprocalRank holds the parameters for type ReciprocalRank.
 	// +optional
 	ReciprocalRank *ReciprocalRankSpec `json:"reciprocalRank,omitempty"`
-}
-
-// RerankType is the discriminator of RerankSpec.
-// +kubebuilder:validation:Enum=None;Builtin;LateInteraction;Endpoint
-type RerankType string
-
-const (
-	// RerankNone keeps the fused order.
-	RerankNone RerankType = "None"
-	// RerankBuiltin uses a model inside the image; not yet supported.
-	RerankBuiltin RerankType = "Builtin"
-	// RerankLateInteraction compares token by token; not yet supported.
-	RerankLateInteraction RerankType = "LateInteraction"
-	// RerankTypeEndpoint asks a server; not yet supported.
-	RerankTypeEndpoint RerankType = "Endpoint"
-)
-
-// RerankEndpoint is a server that orders passages.
-type RerankEndpoint struct {
-	// url of the server.
-	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#@ ]+(/[^?# ]*)?$')",message="url must be an http:// or https:// URL without keys in it; name a Secret in credentialsRef"
-	// +required
-	URL string `json:"url"`
-
-	// model that the server shall use.
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	// +required
-	Model string `json:"model"`
-
-	// api that the server speaks. Defaults to Cohere.
-	// +kubebuilder:validation:Enum=Cohere;TEI
-	// +kubebuilder:default=Cohere
-	// +optional
-	API string `json:"api,omitempty"`
-
-	// candidates that are sent, 1 to 1000. Defaults to 50.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1000
-	// +kubebuilder:default=50
-	// +optional
-	Candidates int32 `json:"candidates,omitempty"`
-
-	// credentialsRef names a Secret with the key apiKey.
-	// +optional
-	CredentialsRef *SecretRef `json:"credentialsRef,omitempty"`
-}
-
-// RerankSpec is a union: how the first passages are ordered once more.
-// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type == 'None'",message="rerank.type other than None is not yet supported: use None"
-// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || (has(self.type) && self.type == 'Endpoint')",message="rerank.endpoint must be absent unless type is Endpoint: remove it"
-type RerankSpec struct {
-	// type is None; the others come later. Defaults to None.
-	// +kubebuilder:default=None
-	// +optional
-	Type RerankType `json:"type,omitempty"`
-
-	// endpoint for type Endpoint.
-	// +optional
-	Endpoint *RerankEndpoint `json:"endpoint,omitempty"`
 }
 
 // RetrievalSpec says how an index is searched. It is part of the version, so it
