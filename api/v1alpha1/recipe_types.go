@@ -141,15 +141,34 @@ type EmbeddingSpec struct {
 	Endpoint *EmbeddingEndpoint `json:"endpoint,omitempty"`
 }
 
+// AccentPolicy says what accents are worth.
+// +kubebuilder:validation:Enum=Keep;Fold
+type AccentPolicy string
+
+const (
+	// AccentsKeep tells letters with accents from those without.
+	AccentsKeep AccentPolicy = "Keep"
+	// AccentsFold makes them equal.
+	AccentsFold AccentPolicy = "Fold"
+)
+
 // BM25Spec are the parameters of the lexical index.
 type BM25Spec struct {
-	// analyzer is english (stop words and stems) or standard (any language).
-	// Defaults to english.
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self in ['english', 'standard']",message="bm25.analyzer must be english or standard; other languages are not yet supported: use standard"
+	// analyzer is the language of the documents, for its stop words and stems, or
+	// standard for any other or several; cjk and thai are standard by another
+	// name. Identifiers and scripts without spaces are the same to all. Defaults
+	// to english.
+	// +kubebuilder:validation:Enum=arabic;cjk;dutch;english;french;german;hindi;italian;portuguese;russian;spanish;standard;thai
 	// +kubebuilder:default=english
 	// +optional
 	Analyzer string `json:"analyzer,omitempty"`
+
+	// accents says whether Latin, Greek and Cyrillic letters with accents are the
+	// same as those without: Fold, where writers leave them out, or Keep. Defaults
+	// to Keep.
+	// +kubebuilder:default=Keep
+	// +optional
+	Accents AccentPolicy `json:"accents,omitempty"`
 
 	// k1 saturates term frequency: a decimal from 0 to 9.9999. Defaults to "0.9".
 	// +kubebuilder:validation:MaxLength=6

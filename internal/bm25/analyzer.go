@@ -24,15 +24,19 @@ type Analyzer interface {
 	Terms(text string) []string
 }
 
-// NewAnalyzer returns the analyzer of that name: `standard` for any language, `english` with stop words and stems.
+// Folded is appended to an analyzer's name to make letters with accents equal to those without, in Latin, Greek and
+// Cyrillic script: for languages whose writers leave the accents out as often as not.
+const Folded = "+folded"
+
+// NewAnalyzer returns the analyzer of that name, one of Analyzers, with Folded after it or not: `standard` for any
+// language, the others with the stop words and stems of theirs.
 func NewAnalyzer(name string) (Analyzer, error) {
-	switch name {
-	case "standard":
-		return analyzer{name: name, word: func(w string) string { return w }}, nil
-	case "english":
-		return analyzer{name: name, word: englishWord}, nil
+	language, folded := strings.CutSuffix(name, Folded)
+	word, ok := words[language]
+	if !ok {
+		return nil, fmt.Errorf("bm25.analyzer is %q: use one of %s", name, strings.Join(Analyzers(), ", "))
 	}
-	return nil, fmt.Errorf("bm25.analyzer %q: not yet: use standard or english", name)
+	return analyzer{name: name, word: word, folded: folded}, nil
 }
 
 // analyzer splits text at UAX #29 word boundaries and joins what stands without a space into runs:
@@ -41,6 +45,8 @@ func NewAnalyzer(name string) (Analyzer, error) {
 type analyzer struct {
 	name string
 	word func(string) string // stem of a word, or "" for a stop word
+	// folded drops accents before anything else looks at the text.
+	folded bool
 }
 
 func (a analyzer) Name() string { return a.name }
@@ -48,6 +54,9 @@ func (a analyzer) Name() string { return a.name }
 func (a analyzer) Terms(text string) []string {
 	var terms []string
 	text = normalise(text)
+	if a.folded {
+		text = fold(text)
+	}
 	start, end := 0, 0 // the run so far
 	state := -1
 	for pos := 0; pos < len(text); {
@@ -79,6 +88,17 @@ func normalise(text string) string {
 		}
 		return r
 	}, norm.NFKC.String(text))
+}
+
+// fold drops the combining marks that Latin, Greek and Cyrillic letters carry. Marks of other scripts are vowels and tones
+// without which a word is another word.
+func fold(text string) string {
+	return norm.NFC.String(strings.Map(func(r rune) rune {
+		if r >= 0x300 && r <= 0x36f {
+			return -1
+		}
+		return r
+	}, norm.NFD.String(text)))
 }
 
 func isTermRune(r rune) bool {

@@ -51,6 +51,17 @@ func TestTerms(t *testing.T) {
 		{"standard", "cafe\u0301", "café"},
 		{"standard", "🙂 👨‍👩‍👧", ""},
 		{"standard", "bad \xff byte", "bad byte"},
+		{"standard+folded", "Ẹ̀kọ́ café Ўсё दिल्ली ที่", "eko cafe усе दिल्ली ที่"},
+		{"german", "Die Häuser und das Haus", "haus haus"},
+		{"french", "L'avion des élèves", "avion elev"},
+		{"italian", "dell'acqua", "acqua"},
+		{"spanish", "las políticas", "politic"},
+		{"portuguese", "as políticas", "politic"},
+		{"dutch", "de lichamelijke huizen", "licham huiz"},
+		{"russian", "в больших домах", "больш дом"},
+		{"arabic", "الكتاب والكتب", "كتاب كتب"},
+		{"hindi", "किताबों में", "किताब"},
+		{"german", "ERR-4042 C++", "err4042 err 4042 c++ c"},
 	} {
 		if got := strings.Join(mustAnalyzer(t, tt.analyzer).Terms(tt.text), " "); got != tt.want {
 			t.Errorf("%s %q: %q, want %q", tt.analyzer, tt.text, got, tt.want)
@@ -59,9 +70,19 @@ func TestTerms(t *testing.T) {
 }
 
 func TestUnknownAnalyzer(t *testing.T) {
-	if _, err := NewAnalyzer("german"); err == nil || !strings.Contains(err.Error(), "not yet") {
-		t.Errorf("error = %v", err)
+	for _, name := range []string{"klingon", "", "+folded", "english+folded+folded"} {
+		if _, err := NewAnalyzer(name); err == nil || !strings.Contains(err.Error(), "english, french") {
+			t.Errorf("%q: error = %v", name, err)
+		}
 	}
+}
+
+// everyAnalyzer is each of them, with accents kept and folded.
+func everyAnalyzer() (names []string) {
+	for _, name := range Analyzers() {
+		names = append(names, name, name+Folded)
+	}
+	return names
 }
 
 func TestLongTermIsCutAlike(t *testing.T) {
@@ -82,7 +103,7 @@ func TestHardQueries(t *testing.T) {
 	if err := json.Unmarshal(raw, &vectors); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"standard", "english"} {
+	for _, name := range everyAnalyzer() {
 		a := mustAnalyzer(t, name)
 		b, all := NewBuilder(a), roaring.New()
 		for i, q := range vectors.Queries {
@@ -109,7 +130,7 @@ func TestHardQueries(t *testing.T) {
 func FuzzTerms(f *testing.F) {
 	f.Add("ERR-4042 東京 can't C++ \u0301 ที่นี่ ''s 's_")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, name := range []string{"standard", "english"} {
+		for _, name := range everyAnalyzer() {
 			for _, term := range mustAnalyzer(t, name).Terms(text) {
 				if term == "" || len(term) > maxTermBytes || !utf8.ValidString(term) {
 					t.Fatalf("term %q of %q", term, text)

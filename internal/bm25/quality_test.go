@@ -58,10 +58,16 @@ func TestQuality(t *testing.T) {
 		{"code-chunks", "english", 0.687},
 		{"pubmedqa", "english", 0.975},
 		{"xquad/hi", "standard", 0.94},
+		{"xquad/hi", "hindi", 0.95},
+		{"xquad/de", "german", 0.94},
+		{"xquad/es", "spanish", 0.955},
+		{"xquad/ru", "russian", 0.955},
+		{"xquad/ar", "arabic", 0.935},
+		{"miracl-yo", "standard+folded", 0.73},
 		{"xquad/zh", "standard", 0.90},
 		{"xquad/th", "standard", 0.95},
 	} {
-		t.Run(tt.set, func(t *testing.T) {
+		t.Run(tt.set+"/"+tt.analyzer, func(t *testing.T) {
 			t.Parallel()
 			got := measure(t, testdata.Shared(t, "data/"+tt.set), tt.analyzer)
 			t.Logf("nDCG@10 = %.4f", got)
