@@ -2,8 +2,10 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -28,17 +30,21 @@ type searchRequest struct {
 }
 
 type searchAnswer struct {
-	Index string `json:"index"`
-	Hits  []hit  `json:"hits"`
+	Index    string `json:"index"`
+	Reranked bool   `json:"reranked"`
+	Hits     []Hit  `json:"hits"`
 }
 
+// errNotReranked: the reranker failed, and what answered is another recipe than the one that is judged.
+var errNotReranked = errors.New("the answer says reranked: false, but this version reranks: look at its reranker")
+
 // search asks a gateway one question. The returned hits are never nil when the error is.
-func (g Gateway) search(ctx context.Context, client *http.Client, q Question, depth int) ([]hit, time.Duration, error) {
+func (g Gateway) search(ctx context.Context, client *http.Client, q Question, depth int) ([]Hit, time.Duration, error) {
 	body, err := json.Marshal(searchRequest{Query: q.Question, TopK: depth})
 	if err != nil {
 		return nil, 0, err
 	}
-	pause := firstPause
+	pause := cmp.Or(g.pause, firstPause)
 	for attempt := 1; ; attempt++ {
 		start := time.Now()
 		hits, retry, err := g.once(ctx, client, q.As, body)
@@ -58,7 +64,7 @@ func (g Gateway) search(ctx context.Context, client *http.Client, q Question, de
 }
 
 // once sends one request. Retry tells whether asking again may help.
-func (g Gateway) once(ctx context.Context, client *http.Client, who Principal, body []byte) (hits []hit, retry bool, err error) {
+func (g Gateway) once(ctx context.Context, client *http.Client, who Principal, body []byte) (hits []Hit, retry bool, err error) {
 	token, err := g.Token(who)
 	if err != nil {
 		return nil, false, fmt.Errorf("mint a token: %w", err)
@@ -86,11 +92,11 @@ func (g Gateway) once(ctx context.Context, client *http.Client, who Principal, b
 		return nil, retry, problem(response.StatusCode, data)
 	}
 	hits, err = g.decode(data)
-	return hits, false, err
+	return hits, errors.Is(err, errNotReranked), err
 }
 
 // decode reads an answer and refuses one that cannot be judged: no hit list, another version, a score that is no number.
-func (g Gateway) decode(data []byte) ([]hit, error) {
+func (g Gateway) decode(data []byte) ([]Hit, error) {
 	var answer searchAnswer
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return nil, fmt.Errorf("the answer is not the JSON of a search: %w", err)
@@ -100,6 +106,9 @@ func (g Gateway) decode(data []byte) ([]hit, error) {
 	}
 	if g.Index != "" && answer.Index != g.Index {
 		return nil, fmt.Errorf("index %q answered instead of %q", clip(answer.Index), g.Index)
+	}
+	if g.Reranks && !answer.Reranked && len(answer.Hits) > 0 {
+		return nil, errNotReranked
 	}
 	for _, h := range answer.Hits {
 		if h.Document == "" || math.IsNaN(h.Score) || math.IsInf(h.Score, 0) || h.Start < 0 || h.End < h.Start {

@@ -76,7 +76,7 @@ func named(allow []RawPrincipal, who Principal) bool {
 }
 
 // forbiddenHits lists, once each and sorted, the documents in an answer that the asker may not read.
-func forbiddenHits(q Question, hits []hit, access RawAccess) []string {
+func forbiddenHits(q Question, hits []Hit, access RawAccess) []string {
 	var leaked []string
 	for _, h := range hits {
 		if slices.Contains(q.Forbidden, h.Document) || !access.Permits(h.Document, q.As) {

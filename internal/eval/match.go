@@ -66,6 +66,6 @@ func longestRun(text, wanted []string) int {
 }
 
 // satisfies tells whether a hit is the evidence.
-func (e Evidence) satisfies(h hit) bool {
+func (e Evidence) satisfies(h Hit) bool {
 	return e.Document == h.Document && (e.Quote == "" || quoted(h.Text, e.Quote))
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// hit is one passage of an answer.
-type hit struct {
+// Hit is one passage of an answer; offsets count code points.
+type Hit struct {
 	Document string  `json:"document"`
 	Start    int     `json:"start"`
 	End      int     `json:"end"`
@@ -18,9 +18,9 @@ type hit struct {
 }
 
 // order sorts hits by score, then document, then position: the stated tie rule, so that equal scores favour nobody.
-func order(hits []hit) []hit {
+func order(hits []Hit) []Hit {
 	sorted := slices.Clone(hits)
-	slices.SortStableFunc(sorted, func(a, b hit) int {
+	slices.SortStableFunc(sorted, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Document, b.Document), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 	})
 	return sorted
@@ -28,12 +28,12 @@ func order(hits []hit) []hit {
 
 // fold groups ordered hits into the things that are ranked: distinct passages, or distinct documents each with all its hits.
 // Without it several chunks of one document would count several times, and the worse recipe would win.
-func fold(hits []hit, passages bool) [][]hit {
+func fold(hits []Hit, passages bool) [][]Hit {
 	type key struct {
 		document   string
 		start, end int
 	}
-	var ranked [][]hit
+	var ranked [][]Hit
 	position := map[key]int{}
 	for _, h := range hits {
 		k := key{document: h.Document}
@@ -45,50 +45,86 @@ func fold(hits []hit, passages bool) [][]hit {
 			continue
 		}
 		position[k] = len(ranked)
-		ranked = append(ranked, []hit{h})
+		ranked = append(ranked, []Hit{h})
 	}
 	return ranked
 }
 
-// ranks returns, per evidence group, the 1-based rank of the first thing that satisfies it; 0 when nothing does.
-func (q Question) ranks(hits []hit) []int {
+// finding is where one evidence group stands in a ranking: the 1-based rank of the first thing that satisfies it, 0 when
+// nothing does; the gain of that thing; and the most that any member of the group would gain.
+type finding struct{ rank, gain, most int }
+
+// find looks for every evidence group among hits.
+func (q Question) find(hits []Hit) []finding {
 	ranked := fold(order(hits), q.Passages())
-	out := make([]int, len(q.Evidence))
+	out := make([]finding, len(q.Evidence))
 	for g, group := range q.Evidence {
-		at := slices.IndexFunc(ranked, func(thing []hit) bool {
-			return slices.ContainsFunc(group, func(e Evidence) bool { return slices.ContainsFunc(thing, e.satisfies) })
-		})
-		out[g] = at + 1
+		f := &out[g]
+		for _, e := range group {
+			f.most = max(f.most, e.gain())
+		}
+		for at := 0; at < len(ranked) && f.rank == 0; at++ {
+			for _, e := range group {
+				if slices.ContainsFunc(ranked[at], e.satisfies) {
+					f.rank, f.gain = at+1, max(f.gain, e.gain())
+				}
+			}
+		}
 	}
 	return out
 }
 
-// value computes one metric of one question from its group ranks. Every value lies in [0,1].
-func (m Metric) value(ranks []int) (float64, error) {
-	within := func(rank int) bool { return rank > 0 && (m.K == 0 || rank <= m.K) }
+func ranksOf(found []finding) []int {
+	ranks := make([]int, len(found))
+	for i, f := range found {
+		ranks[i] = f.rank
+	}
+	return ranks
+}
+
+// Values computes metrics of one question over its hits, in the order of the metrics. Every value lies in [0,1]. An error
+// names a metric that cannot be computed.
+func (q Question) Values(hits []Hit, metrics []Metric) ([]float64, error) {
+	return valuesOf(q.find(hits), metrics)
+}
+
+func valuesOf(found []finding, metrics []Metric) ([]float64, error) {
+	values := make([]float64, len(metrics))
+	for i, m := range metrics {
+		var err error
+		if values[i], err = m.value(found); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// value computes one metric of one question. Every value lies in [0,1].
+func (m Metric) value(findings []finding) (float64, error) {
+	if err := m.check(); err != nil {
+		return 0, err
+	}
 	found, first := 0, 0
-	for _, rank := range ranks {
-		if within(rank) {
+	for _, f := range findings {
+		if f.rank > 0 && (m.K == 0 || f.rank <= m.K) {
 			found++
-			if first == 0 || rank < first {
-				first = rank
+			if first == 0 || f.rank < first {
+				first = f.rank
 			}
 		}
 	}
 	if found == 0 {
-		return 0, m.check()
+		return 0, nil
 	}
 	switch m.Name {
 	case Recall:
-		return float64(found) / float64(len(ranks)), m.check()
+		return float64(found) / float64(len(findings)), nil
 	case HitRate:
-		return 1, m.check()
+		return 1, nil
 	case MRR:
-		return 1 / float64(first), m.check()
-	case NDCG:
-		return ndcg(ranks, m.K), m.check()
+		return 1 / float64(first), nil
 	}
-	return 0, m.check()
+	return ndcg(findings, m.K), nil
 }
 
 // check refuses a metric that cannot be computed.
@@ -102,26 +138,31 @@ func (m Metric) check() error {
 	return nil
 }
 
-// ndcg is the normalised discounted gain of binary labels. A thing that satisfies several groups gains once, and the ideal
-// ranking then holds that many fewer things, so the best ranking is always 1 and nothing is above it.
-func ndcg(ranks []int, k int) float64 {
-	gaining, missed := map[int]bool{}, 0
-	for _, rank := range ranks {
-		if rank == 0 {
-			missed++
-		} else {
-			gaining[rank] = true
+// ndcg is the normalised discounted cumulative gain with linear gains: the sum of grade / log2(rank + 1) over the first k,
+// divided by that of the ideal ranking (Järvelin and Kekäläinen 2002; ndcg_cut of trec_eval). A thing that satisfies several
+// groups gains once, the greatest grade, and the ideal ranking then holds that many fewer things, so the best ranking is
+// always 1 and nothing is above it.
+func ndcg(findings []finding, k int) float64 {
+	gains, most := map[int]int{}, map[int]int{} // by rank
+	var ideals []int
+	for _, f := range findings {
+		if f.rank == 0 {
+			ideals = append(ideals, f.most)
+			continue
 		}
+		gains[f.rank], most[f.rank] = max(gains[f.rank], f.gain), max(most[f.rank], f.most)
 	}
-	discount := func(rank int) float64 { return 1 / math.Log2(float64(rank)+1) }
-	gain, ideal := 0.0, 0.0
-	for _, rank := range slices.Sorted(maps.Keys(gaining)) {
+	ideals = slices.AppendSeq(ideals, maps.Values(most))
+	slices.SortFunc(ideals, func(a, b int) int { return b - a })
+	discounted := func(gain, rank int) float64 { return float64(gain) / math.Log2(float64(rank)+1) }
+	sum, ideal := 0.0, 0.0
+	for _, rank := range slices.Sorted(maps.Keys(gains)) {
 		if rank <= k {
-			gain += discount(rank)
+			sum += discounted(gains[rank], rank)
 		}
 	}
-	for rank := 1; rank <= min(len(gaining)+missed, k); rank++ {
-		ideal += discount(rank)
+	for i, gain := range ideals[:min(len(ideals), k)] {
+		ideal += discounted(gain, i+1)
 	}
-	return min(gain/ideal, 1)
+	return min(sum/ideal, 1)
 }

@@ -16,9 +16,10 @@ const (
 	maxSetBytes      = 16 << 20
 	maxLineBytes     = 256 << 10
 	maxQuestions     = 10000
-	maxQuestionRunes = 4000
-	maxGroups        = 50
+	maxQuestionRunes = 10000 // as many as a search takes
+	maxGroups        = 2000  // labelled sets of research pool that many documents
 	maxAlternatives  = 50
+	maxGrade         = 1000
 	maxForbidden     = 1000
 	maxFaults        = 20 // reported at once; a set with more is fixed in rounds
 )
@@ -93,7 +94,7 @@ func explainJSON(err error) error {
 		return fmt.Errorf("%s is a %s: write a %s", wrongType.Field, wrongType.Value, jsonName(wrongType.Type.Kind().String()))
 	}
 	if name, found := strings.CutPrefix(err.Error(), "json: unknown field "); found {
-		return fmt.Errorf("field %s is not known: use id, question, as, kind, evidence and forbidden", name)
+		return fmt.Errorf("field %s is not known: use id, question, as, kind, part, evidence and forbidden", name)
 	}
 	return fmt.Errorf("not a JSON object (%v): write one object per line", err)
 }
@@ -105,6 +106,8 @@ func jsonName(kind string) string {
 		return "list"
 	case "struct":
 		return "object"
+	case "int":
+		return "whole number"
 	}
 	return kind
 }
@@ -125,6 +128,9 @@ func (q Question) check() error {
 		if group == "" {
 			return fmt.Errorf("as.groups[%d] \"\" is empty: name the group, or leave it out", i)
 		}
+	}
+	if q.Part != "" && q.Part != Dev && q.Part != Gate {
+		return fmt.Errorf("part %q is not known: use Dev for questions to try recipes on, Gate for those that judge, or leave it out", clip(string(q.Part)))
 	}
 	if err := q.checkKind(); err != nil {
 		return err
@@ -178,6 +184,8 @@ func (q Question) checkDocuments() error {
 				return fmt.Errorf("%s.document \"\" is empty: name a document by its key below the source prefix", at)
 			case e.Quote != "" && len(words(e.Quote)) == 0:
 				return fmt.Errorf("%s.quote %q holds no word: quote the words that answer, or leave it out", at, clip(e.Quote))
+			case e.gain() < 1 || e.gain() > maxGrade:
+				return fmt.Errorf("%s.grade is %d: use 1 to %d; what gains nothing is no evidence: leave it out", at, e.gain(), maxGrade)
 			case forbidden[e.Document]:
 				return fmt.Errorf("%s.document %q is also in forbidden: keep it in one of the two", at, clip(e.Document))
 			}

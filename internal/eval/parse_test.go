@@ -6,7 +6,7 @@ import (
 )
 
 func TestParseSet(t *testing.T) {
-	good := `{"id":"a","question":"how long is leave","as":{"user":"ann","groups":["hr"]},"evidence":[[{"document":"hr/leave.md","quote":"26 weeks"},{"document":"faq.md"}],[{"document":"law.md"}]]}
+	good := `{"id":"a","question":"how long is leave","as":{"user":"ann","groups":["hr"]},"part":"Dev","evidence":[[{"document":"hr/leave.md","quote":"26 weeks","grade":2},{"document":"faq.md"}],[{"document":"law.md"}]]}
 
 {"id":"b","question":"what is the salary of bob","as":{"user":"ann"},"kind":"Forbidden","forbidden":["hr/pay.md"]}
 {"id":"c","question":"who won in 1998","as":{"user":"ann"},"kind":"Unanswerable"}
@@ -15,7 +15,8 @@ func TestParseSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(questions) != 3 || questions[0].Kind != Answerable || len(questions[0].Evidence) != 2 || questions[1].Kind != Forbidden {
+	if len(questions) != 3 || questions[0].Kind != Answerable || len(questions[0].Evidence) != 2 || questions[1].Kind != Forbidden ||
+		questions[0].Part != Dev || questions[0].Evidence[0][0].gain() != 2 || questions[0].Evidence[0][1].gain() != 1 {
 		t.Fatalf("got %+v", questions)
 	}
 }
@@ -38,6 +39,9 @@ func TestParseSetRefuses(t *testing.T) {
 		"empty alternates": {line(`"evidence":[[]]`), "evidence[0] has 0 alternatives"},
 		"empty document":   {line(`"evidence":[[{"quote":"x"}]]`), `evidence[0][0].document "" is empty`},
 		"wordless quote":   {line(`"evidence":[[{"document":"d","quote":"--"}]]`), "holds no word"},
+		"no grade":         {line(`"evidence":[[{"document":"d","grade":0}]]`), "evidence[0][0].grade is 0: use 1 to 1000"},
+		"broken grade":     {line(`"evidence":[[{"document":"d","grade":1.5}]]`), "grade is a number 1.5: write a whole number"},
+		"unknown part":     {line(`"part":"dev",` + evidence), `part "dev" is not known: use Dev`},
 		"both":             {line(evidence + `,"forbidden":["d"]`), "also in forbidden"},
 		"contradiction":    {line(`"kind":"Unanswerable",` + evidence), "leave evidence out"},
 		"nothing to probe": {line(`"kind":"Forbidden"`), "forbidden [] of the Forbidden question"},
@@ -45,7 +49,7 @@ func TestParseSetRefuses(t *testing.T) {
 		"second line":      {line(evidence) + "\nnull", "line 2"},
 		"not UTF-8":        {"{\"id\":\"\xff\"}", "UTF-8"},
 		"long line":        {strings.Repeat("x", maxLineBytes+1), "longer than"},
-		"long question":    {`{"id":"a","as":{"user":"u"},"question":"` + strings.Repeat("é", maxQuestionRunes+1) + `"}`, "4001 characters"},
+		"long question":    {`{"id":"a","as":{"user":"u"},"question":"` + strings.Repeat("é", maxQuestionRunes+1) + `"}`, "10001 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			questions, err := ParseSet([]byte(c.set))

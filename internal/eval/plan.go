@@ -31,4 +31,6 @@ type Target struct {
 	VersionDigest string `json:"versionDigest"`
 	// URL is the base of the evaluation port, such as http://name.namespace.svc:8082.
 	URL string `json:"url"`
+	// Reranks tells that its recipe reranks: answers that were not are no measurement of it.
+	Reranks bool `json:"reranks,omitempty"`
 }

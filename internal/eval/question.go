@@ -26,7 +26,29 @@ type Principal struct {
 type Evidence struct {
 	Document string `json:"document"`
 	Quote    string `json:"quote,omitempty"`
+	// Grade is the gain of nDCG, linear as in trec_eval: 1 to 1000, and 1 where it is absent. The other metrics ask only
+	// whether something is evidence.
+	Grade *int `json:"grade,omitempty"`
 }
+
+// gain is the grade, or its default.
+func (e Evidence) gain() int {
+	if e.Grade == nil {
+		return 1
+	}
+	return *e.Grade
+}
+
+// Part keeps the questions that a recipe was chosen on apart from those that judge it: a recipe that was chosen on a
+// question answers that one better than the next.
+type Part string
+
+const (
+	// Dev questions are for trying: a gate does not count them.
+	Dev Part = "Dev"
+	// Gate questions judge. It is the part of every question that names none.
+	Gate Part = "Gate"
+)
 
 // Question is one line of an eval set.
 type Question struct {
@@ -34,11 +56,16 @@ type Question struct {
 	Question string    `json:"question"`
 	As       Principal `json:"as"`
 	Kind     Kind      `json:"kind,omitempty"`
+	// Part is Dev or Gate; absent in a set that is not divided.
+	Part Part `json:"part,omitempty"`
 	// Evidence holds groups of alternatives: an answer needs every group, and any one member of it.
 	Evidence [][]Evidence `json:"evidence,omitempty"`
 	// Forbidden names documents that must never be among the hits, whatever the rules say.
 	Forbidden []string `json:"forbidden,omitempty"`
 }
+
+// Measured tells whether a gate counts the question. All others only probe for leaks.
+func (q Question) Measured() bool { return q.Kind == Answerable && q.Part != Dev }
 
 // Passages tells whether the question counts passages; without any quote it counts distinct documents.
 func (q Question) Passages() bool {

@@ -29,6 +29,11 @@ type Gateway struct {
 	URL string
 	// Token mints a token for the principal; it is called once per request, because such tokens live for a minute.
 	Token func(Principal) (string, error)
+	// Reranks tells that the recipe reranks. An answer in the fused order is then asked for again, and at last an error: it
+	// would measure the recipe without its reranker.
+	Reranks bool
+
+	pause time.Duration // before the second attempt; 0 means firstPause
 }
 
 // RunInput is everything that a run needs.
@@ -113,7 +118,9 @@ func (in RunInput) check() error {
 func (in RunInput) split(access RawAccess) (asked []Question, stale []StaleQuestion) {
 	for _, q := range in.Questions {
 		if reason := staleReason(q, in.InSnapshot, access); reason != "" {
-			stale = append(stale, StaleQuestion{ID: q.ID, Reason: reason})
+			if q.Measured() {
+				stale = append(stale, StaleQuestion{ID: q.ID, Reason: reason})
+			}
 			continue
 		}
 		asked = append(asked, q)
@@ -124,8 +131,8 @@ func (in RunInput) split(access RawAccess) (asked []Question, stale []StaleQuest
 // answer is what subject and baseline said to one question.
 type answer struct {
 	question Question
-	subject  []hit
-	baseline []hit
+	subject  []Hit
+	baseline []Hit
 	latency  time.Duration
 	err      error
 	// leaked are the documents that the subject must not have shown.
@@ -168,7 +175,7 @@ func (in RunInput) ask(ctx context.Context, client *http.Client, q Question) ans
 		a.err = fmt.Errorf("subject: %w", a.err)
 		return a
 	}
-	if in.Baseline != nil && q.Kind == Answerable {
+	if in.Baseline != nil && q.Measured() {
 		if a.baseline, _, a.err = in.Baseline.search(ctx, client, q, depth); a.err != nil {
 			a.err = fmt.Errorf("baseline: %w", a.err)
 		}
@@ -217,32 +224,32 @@ func (in RunInput) measure(report *Report, answers []answer) {
 		if a.subject != nil {
 			latencies = append(latencies, millis(a.latency))
 		}
-		if a.err != nil || a.question.Kind != Answerable {
+		if a.err != nil || !a.question.Measured() {
 			continue
 		}
 		entry := &report.Questions[i]
-		entry.Ranks = a.question.ranks(a.subject)
-		entry.Values = in.values(entry.Ranks, subject)
+		found := a.question.find(a.subject)
+		entry.Ranks, entry.Values = ranksOf(found), in.values(found, subject)
 		if in.Baseline != nil {
-			entry.Baseline = in.values(a.question.ranks(a.baseline), baseline)
+			entry.Baseline = in.values(a.question.find(a.baseline), baseline)
 		}
 	}
 	for _, m := range in.Metrics {
-		report.Metrics = append(report.Metrics, summarise(m, in.EvalSetDigest, subject[m], baseline[m]))
+		report.Metrics = append(report.Metrics, Summarise(m, in.EvalSetDigest, subject[m], baseline[m]))
 	}
 	report.Latency = percentiles(latencies)
 }
 
 // values computes every metric of one ranking, and adds each to the lists by metric.
-func (in RunInput) values(ranks []int, lists map[Metric][]float64) map[string]float64 {
+func (in RunInput) values(found []finding, lists map[Metric][]float64) map[string]float64 {
 	out := map[string]float64{}
-	for _, m := range in.Metrics {
-		v, err := m.value(ranks)
-		if err != nil {
-			continue // check has refused such a metric before anything was asked
-		}
-		out[m.String()] = v
-		lists[m] = append(lists[m], v)
+	values, err := valuesOf(found, in.Metrics)
+	if err != nil {
+		return out // check has refused such a metric before anything was asked
+	}
+	for i, m := range in.Metrics {
+		out[m.String()] = values[i]
+		lists[m] = append(lists[m], values[i])
 	}
 	return out
 }
@@ -251,7 +258,7 @@ func (in RunInput) values(ranks []int, lists map[Metric][]float64) map[string]fl
 func invalid(questions []Question, stale []StaleQuestion) string {
 	answerable := 0
 	for _, q := range questions {
-		if q.Kind == Answerable {
+		if q.Measured() {
 			answerable++
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // gateway serves fixed hits per query, and remembers nothing.
-func gateway(t *testing.T, index string, hits map[string][]hit) *Gateway {
+func gateway(t *testing.T, index string, hits map[string][]Hit) *Gateway {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body searchRequest
@@ -25,7 +25,7 @@ func gateway(t *testing.T, index string, hits map[string][]hit) *Gateway {
 			http.Error(w, "who are you", http.StatusUnauthorized)
 			return
 		}
-		answer := searchAnswer{Index: index, Hits: []hit{}}
+		answer := searchAnswer{Index: index, Hits: []Hit{}}
 		answer.Hits = append(answer.Hits, hits[body.Query]...)
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
@@ -35,7 +35,7 @@ func gateway(t *testing.T, index string, hits map[string][]hit) *Gateway {
 
 // input asks ten questions, q0 to q9, each answered by the document d0 to d9.
 func input(t *testing.T) RunInput {
-	hits, worse := map[string][]hit{}, map[string][]hit{}
+	hits, worse := map[string][]Hit{}, map[string][]Hit{}
 	in := RunInput{
 		Run: "run", EvalSetDigest: "sha256:set", AccessEpoch: 7,
 		Metrics:    []Metric{{Recall, 5}, {NDCG, 5}, {MRR, 0}},
@@ -165,12 +165,60 @@ func TestRunRetries(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(searchAnswer{Index: "new", Hits: []hit{}})
+		_ = json.NewEncoder(w).Encode(searchAnswer{Index: "new", Hits: []Hit{}})
 	}))
 	defer flaky.Close()
 	in.Subject.URL, in.Questions, in.Baseline = flaky.URL, in.Questions[:1], nil
 	if report := run(t, in); len(report.Errors) != 0 || requests.Load() != 2 {
 		t.Errorf("got errors %v after %d requests, want none after 2", report.Errors, requests.Load())
+	}
+}
+
+// A reranker that fails leaves the fused order: another recipe than the one that is judged.
+func TestRunWantsReranking(t *testing.T) {
+	for name, c := range map[string]struct {
+		failures, requests int32
+		hits               []Hit
+		says               string
+	}{
+		"recovers": {failures: 1, requests: 2, hits: ranking("d0")},
+		"nothing":  {failures: 9, requests: 1},
+		"fails":    {failures: 9, requests: attempts, hits: ranking("d0"), says: "subject: the answer says reranked: false"},
+	} {
+		in := input(t)
+		var requests atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			answer := searchAnswer{Index: "new", Hits: append([]Hit{}, c.hits...), Reranked: requests.Add(1) > c.failures}
+			_ = json.NewEncoder(w).Encode(answer)
+		}))
+		defer server.Close()
+		in.Subject.URL, in.Subject.Reranks, in.Subject.pause, in.Questions, in.Baseline = server.URL, true, 1, in.Questions[:1], nil
+		report := run(t, in)
+		if requests.Load() != c.requests || (c.says == "") != (len(report.Errors) == 0) {
+			t.Errorf("%s: %d requests, errors %v", name, requests.Load(), report.Errors)
+		}
+		if c.says != "" && !strings.Contains(report.Errors[0].Message, c.says) {
+			t.Errorf("%s: %v does not say %q", name, report.Errors, c.says)
+		}
+	}
+}
+
+// Questions that a recipe was chosen on still probe for leaks, and count in nothing else.
+func TestRunMeasuresTheGatePart(t *testing.T) {
+	in := input(t)
+	for i := range in.Questions {
+		in.Questions[i].Part = Dev
+	}
+	in.Questions[9].Part, in.Questions[8].Part = Gate, ""
+	in.InSnapshot = func(d string) bool { return d != "d0" }
+	in.Access = func(context.Context) (RawAccess, error) {
+		return RawAccess{Default: "Everyone", Sidecars: map[string][]RawPrincipal{"d3": {}}}, nil
+	}
+	in.Questions[3].Evidence = append(in.Questions[3].Evidence, []Evidence{{Document: "d4"}})
+	report := run(t, in)
+	recall, _ := report.Metric(Metric{Recall, 5})
+	if recall.Questions != 2 || len(report.Stale) != 0 || report.Invalid != "" || report.Leaks != (LeakReport{Probes: 9, Hits: 1}) {
+		t.Errorf("got %+v, stale %v, invalid %q, leaks %+v", recall, report.Stale, report.Invalid, report.Leaks)
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 // resamples of the bootstrap: enough that the ends of a 95 % interval move by less than a hundredth between seeds.
 const resamples = 2000
 
-// summarise computes the mean of a metric over all measured questions, its interval, and the comparison with the baseline.
+// Summarise computes the mean of a metric over all measured questions, its interval, and the comparison with the baseline.
 // The seed names the measurement, so equal answers give equal numbers.
-func summarise(m Metric, seed string, subject, baseline []float64) MetricReport {
+func Summarise(m Metric, seed string, subject, baseline []float64) MetricReport {
 	report := MetricReport{Metric: m, Questions: len(subject)}
 	if len(subject) == 0 {
 		return report

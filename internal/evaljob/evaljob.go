@@ -159,7 +159,7 @@ func gateway(etc, name, tenant string, plan eval.Plan, target eval.Target) (eval
 		return eval.Gateway{}, fmt.Errorf("evaluation key of the %s: %w", name, err)
 	}
 	return eval.Gateway{
-		Index: target.Index, VersionDigest: target.VersionDigest, URL: target.URL,
+		Index: target.Index, VersionDigest: target.VersionDigest, URL: target.URL, Reranks: target.Reranks,
 		Token: func(p eval.Principal) (string, error) {
 			return signer.IssueEval(access.Identity{Tenant: tenant, User: p.User, Groups: p.Groups}, plan.RunUID)
 		},
