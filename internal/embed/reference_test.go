@@ -30,13 +30,11 @@ func newReference(vocab string) *reference {
 func (t *reference) tokens(text string) []int32 {
 	var spaced strings.Builder
 	for _, r := range text {
-		switch {
-		case r == '\t' || r == '\n' || r == '\r':
+		switch plainClass(r) {
+		case control:
+		case blank:
 			spaced.WriteByte(' ')
-		case r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs):
-		case unicode.IsSpace(r):
-			spaced.WriteByte(' ')
-		case isCJK(r):
+		case ideograph:
 			spaced.WriteString(" " + string(r) + " ")
 		default:
 			spaced.WriteRune(r)
@@ -44,9 +42,9 @@ func (t *reference) tokens(text string) []int32 {
 	}
 	var split strings.Builder
 	for _, r := range norm.NFD.String(spaced.String()) {
-		switch {
-		case unicode.Is(unicode.Mn, r):
-		case isPunct(r):
+		switch plainClass(r) {
+		case mark:
+		case punct:
 			split.WriteString(" " + string(r) + " ")
 		default:
 			split.WriteRune(unicode.ToLower(r))
@@ -57,6 +55,15 @@ func (t *reference) tokens(text string) []int32 {
 		ids = append(ids, t.word(w)...)
 	}
 	return ids
+}
+
+func plainClass(r rune) byte {
+	for _, c := range codepoints {
+		if c.first <= r && r <= c.last {
+			return c.class
+		}
+	}
+	return letter
 }
 
 func (t *reference) word(w string) []int32 {

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"sort"
 	"unicode"
 	"unicode/utf8"
 
@@ -10,8 +11,8 @@ import (
 // maxWord is BERT's longest word in code points; a longer one is unknown.
 const maxWord = 100
 
-// tokenizer is BERT's uncased WordPiece. Unlike the library, "[SEP]" within a text is text: a document cannot write
-// special tokens. It keeps its buffers between texts, so one serves one goroutine.
+// tokenizer is BERT's uncased WordPiece, identical to the tokenizers library, except that "[SEP]" within a text is text: a
+// document cannot write special tokens. It keeps its buffers between texts, so one serves one goroutine.
 type tokenizer struct {
 	vocab     *vocabulary
 	ids       []int32
@@ -19,34 +20,39 @@ type tokenizer struct {
 	raw, flat []byte // a run with other than ASCII letters, on its way
 }
 
-// class of an ASCII byte
+// classes of code points
 const (
-	letter byte = iota
-	space
-	punct
-	other // control characters, which vanish within words, and all beyond ASCII
+	letter    byte = iota // and everything else that has no other class
+	control               // vanishes, before accents are looked at
+	blank                 // white space
+	mark                  // an accent, which vanishes after canonical decomposition
+	punct                 // a word of its own
+	ideograph             // likewise, though it is a letter
 )
 
 var (
-	classes [256]byte
-	lower   [256]byte
+	// classes of all code points up to the Hangul letters; what follows is mostly ideographs and syllables, in few ranges
+	classes [0x3100]byte
+	// ascii is the class of a byte; control also for all beyond ASCII, as both need a second look
+	ascii [256]byte
+	lower [256]byte
 	// latin holds the lower case base letter of each accented Latin letter, so that these need no decomposition
 	latin [0x250]rune
 )
 
 func init() {
-	for i := range classes {
-		c := byte(i)
-		lower[i] = c
-		switch {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			classes[i] = space
-		case c < ' ' || c >= 0x7f:
-			classes[i] = other
-		case asciiPunct(rune(c)):
-			classes[i] = punct
-		case 'A' <= c && c <= 'Z':
-			lower[i] = c + 'a' - 'A'
+	for _, c := range codepoints {
+		for r := c.first; r <= c.last && int(r) < len(classes); r++ {
+			classes[r] = c.class
+		}
+	}
+	for i := range ascii {
+		ascii[i], lower[i] = control, byte(i)
+		if i < utf8.RuneSelf {
+			ascii[i] = classes[i]
+		}
+		if 'A' <= i && i <= 'Z' {
+			lower[i] += 'a' - 'A'
 		}
 	}
 	for i := range latin {
@@ -55,27 +61,36 @@ func init() {
 	}
 }
 
+func classOf(r rune) byte {
+	if int(r) < len(classes) {
+		return classes[r]
+	}
+	i := sort.Search(len(codepoints), func(i int) bool { return codepoints[i].last >= r })
+	if i < len(codepoints) && codepoints[i].first <= r {
+		return codepoints[i].class
+	}
+	return letter
+}
+
 // tokens returns the pieces of text; the slice is valid until the next call.
-func (t *tokenizer) tokens(text string) []int32 {
+func (t *tokenizer) tokens(text string) []int32 { return t.first(text, len(text)) }
+
+// first returns the first n pieces of text, and reads little more of it.
+func (t *tokenizer) first(text string, n int) []int32 {
 	t.ids = t.ids[:0]
-	for i := 0; i < len(text); {
-		switch classes[text[i]] {
-		case space:
+	for i := 0; i < len(text) && len(t.ids) < n; {
+		switch ascii[text[i]] {
+		case blank:
 			i++
 		case punct:
-			i = t.mark(text, i)
+			t.low = append(t.low[:0], text[i])
+			t.ids = t.vocab.word(t.ids, t.low)
+			i++
 		default:
 			i = t.run(text, i)
 		}
 	}
 	return t.ids
-}
-
-// mark appends the punctuation at i, which is a word of its own, and returns what follows.
-func (t *tokenizer) mark(text string, i int) int {
-	t.low = append(t.low[:0], text[i])
-	t.ids = t.vocab.word(t.ids, t.low)
-	return i + 1
 }
 
 // run appends the word at i and returns what follows it. It takes ASCII letters as they come; a word with anything else is
@@ -85,8 +100,8 @@ func (t *tokenizer) run(text string, i int) int {
 	j := i
 	for ; j < len(text); j++ {
 		c := text[j]
-		if k := classes[c]; k != letter {
-			if k == other {
+		if k := ascii[c]; k != letter {
+			if k == control {
 				return t.wide(text, i, j)
 			}
 			break
@@ -103,7 +118,7 @@ func (t *tokenizer) run(text string, i int) int {
 
 // wide is run for a word that has other than ASCII letters from j on.
 func (t *tokenizer) wide(text string, i, j int) int {
-	for j < len(text) && (classes[text[j]] == letter || classes[text[j]] == other) {
+	for j < len(text) && (ascii[text[j]] == letter || ascii[text[j]] == control) {
 		j++
 	}
 	t.normalize(text[i:j])
@@ -111,13 +126,13 @@ func (t *tokenizer) wide(text string, i, j int) int {
 	for k, n := 0, 0; k < len(t.flat); k += n {
 		var r rune
 		r, n = utf8.DecodeRune(t.flat[k:])
-		white := unicode.IsSpace(r)
-		if !white && !isPunct(r) {
+		class := classOf(r)
+		if class != blank && class != punct {
 			continue
 		}
 		t.flatWord(from, k)
 		from = k + n
-		if !white {
+		if class == punct {
 			t.flatWord(k, from)
 		}
 	}
@@ -142,16 +157,13 @@ func (t *tokenizer) normalize(s string) {
 		return
 	}
 	t.raw = t.raw[:0]
-	for _, r := range s {
-		switch {
-		case r < 0x20 || r == 0x7f || r == utf8.RuneError:
-		case r < 0x80 || r >= 0xc0 && r < 0x300:
-			t.raw = utf8.AppendRune(t.raw, r)
-		case isCJK(r):
-			t.raw = append(utf8.AppendRune(append(t.raw, ' '), r), ' ')
-		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Cs):
-		case unicode.IsSpace(r):
+	for _, r := range s { // bytes that are not UTF-8 read as U+FFFD, a control
+		switch classOf(r) {
+		case control:
+		case blank:
 			t.raw = append(t.raw, ' ')
+		case ideograph:
+			t.raw = append(utf8.AppendRune(append(t.raw, ' '), r), ' ')
 		default:
 			t.raw = utf8.AppendRune(t.raw, r)
 		}
@@ -162,7 +174,7 @@ func (t *tokenizer) normalize(s string) {
 	for k, n := 0, 0; k < len(decomposed); k += n {
 		var r rune
 		r, n = utf8.DecodeRune(decomposed[k:])
-		if r < 0x300 || !unicode.Is(unicode.Mn, r) {
+		if classOf(r) != mark {
 			t.raw = utf8.AppendRune(t.raw, unicode.ToLower(r))
 		}
 	}
@@ -181,21 +193,4 @@ func (t *tokenizer) latinOnly(s string) bool {
 		}
 	}
 	return true
-}
-
-func asciiPunct(r rune) bool {
-	return r >= '!' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r < 0x7f
-}
-
-func isPunct(r rune) bool {
-	if r < utf8.RuneSelf {
-		return asciiPunct(r)
-	}
-	return unicode.Is(unicode.P, r)
-}
-
-func isCJK(r rune) bool {
-	return r >= 0x3400 && (r <= 0x4dbf || r >= 0x4e00 && r <= 0x9fff || r >= 0xf900 && r <= 0xfaff ||
-		r >= 0x20000 && r <= 0x2a6df || r >= 0x2a700 && r <= 0x2b73f || r >= 0x2b740 && r <= 0x2b81f ||
-		r >= 0x2b820 && r <= 0x2ceaf || r >= 0x2f800 && r <= 0x2fa1f)
 }
