@@ -39,7 +39,8 @@ const (
 type RerankEndpoint struct {
 	// url of the server, without the path of the API.
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#@ ]+(/[^?# ]*)?$')",message="url must be an http:// or https:// URL without keys in it; name a Secret in credentialsRef"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^https?://[^/?#@ ]+(/[^?# ]*)?$') && isURL(self)",message="url must be an http:// or https:// URL without keys in it; name a Secret in credentialsRef"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^https?://[^/]*:(0+|[7-9][0-9]{4}|6[6-9][0-9]{3}|65[6-9][0-9]{2}|655[4-9][0-9]|6553[6-9]|[0-9]{6,})(/|$)')",message="url has a port that does not exist: use one from 1 to 65535, or none"
 	// +required
 	URL string `json:"url"`
 
@@ -85,7 +86,8 @@ type RerankSpec struct {
 
 	// model inside the image, for Builtin and LateInteraction. When absent it is
 	// minilm-l6-v2.
-	// +kubebuilder:validation:Enum=minilm-l6-v2;static-256
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="self in ['minilm-l6-v2', 'static-256']",message="rerank.model is no builtin model: use minilm-l6-v2 or static-256"
 	// +optional
 	Model string `json:"model,omitempty"`
 

@@ -52,6 +52,8 @@ var _ = Describe("Go clients", func() {
 		Entry("no overlap", "spec.indexing.chunking", "{strategy: Sentence, size: 128, overlap: 0}"),
 		Entry("no vectors in the fusion", "spec.retrieval.fusion.denseWeight", `"0"`),
 		Entry("reciprocal ranks", "spec.retrieval.fusion", "{type: ReciprocalRank, reciprocalRank: {k: 60}}"),
+		Entry("a reranker", "spec.retrieval.rerank", `{type: LateInteraction, candidates: 10, denseWeight: "0"}`),
+		Entry("a reranking server", "spec.retrieval.rerank", "{type: Endpoint, endpoint: {url: 'http://r', model: m, timeout: 1500ms, credentialsRef: {name: r}}}"),
 		Entry("bm25 without saturation", "spec.indexing.bm25", `{k1: "0", b: "0"}`),
 	)
 

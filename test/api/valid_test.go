@@ -21,6 +21,10 @@ var _ = Describe("valid objects", func() {
 		obj := load(file)
 		Expect(create(ctx, obj)).To(Succeed())
 		for path, want := range defaults {
+			if want == nil {
+				Expect(field(obj, path)).To(BeNil(), path)
+				continue
+			}
 			Expect(field(obj, path)).To(BeEquivalentTo(want), path)
 		}
 	},
@@ -36,11 +40,11 @@ var _ = Describe("valid objects", func() {
 			"spec.indexing.chunking.strategy": "Structure", "spec.indexing.chunking.unit": "Tokens",
 			"spec.indexing.chunking.size": 256, "spec.indexing.chunking.overlap": 32,
 			"spec.indexing.context.type": "Heading", "spec.indexing.embedding.type": "Builtin",
-			"spec.indexing.embedding.model": "static-256", "spec.indexing.bm25.analyzer": "english",
+			"spec.indexing.embedding.model": "minilm-l6-v2", "spec.indexing.bm25.analyzer": "english",
 			"spec.indexing.bm25.k1": "0.9", "spec.indexing.bm25.b": "0.4", "spec.indexing.hnsw.m": 16,
 			"spec.indexing.hnsw.efConstruction": 128, "spec.indexing.hnsw.quantization": "Int8",
 			"spec.retrieval.candidates": 100, "spec.retrieval.fusion.type": "WeightedScore",
-			"spec.retrieval.fusion.denseWeight": "0.3", "spec.retrieval.rerank.type": "None", "spec.retrieval.topK": 10,
+			"spec.retrieval.fusion.denseWeight": nil, "spec.retrieval.rerank.type": "None", "spec.retrieval.topK": 10,
 			"spec.build.shards": 4, "spec.build.parallelism": 2, "spec.access.maxStaleness": "15m",
 			"spec.access.identity.jwt.userClaim": "sub", "spec.access.identity.jwt.groupsClaim": "groups",
 			"spec.serving.image": "NextVersion", "spec.serving.gateway.replicas": 2, "spec.serving.bm25.replicas": 2,
@@ -75,6 +79,9 @@ var _ = Describe("valid objects", func() {
 	},
 		Entry("overlap 0", pipelineYAML, "spec.indexing.chunking", "{overlap: 0}"),
 		Entry("reciprocal rank fusion", pipelineYAML, "spec.retrieval.fusion", `{type: ReciprocalRank, reciprocalRank: {k: 60, weights: {bm25: "1", hnsw: "0.5"}}}`),
+		Entry("the smaller model", pipelineYAML, "spec.indexing.embedding.model", "static-256"),
+		Entry("no reranker, said in words", pipelineYAML, "spec.retrieval.rerank", "{type: None}"),
+		Entry("an Index with a reranker", indexYAML, "spec.retrieval", "{rerank: {type: LateInteraction}}"),
 		Entry("an empty TLS secret", pipelineYAML, "spec.serving.tls", `{secretRef: {name: ""}}`),
 		Entry("an empty override, hold and rollback", pipelineYAML, "spec.tenants.0", `{name: acme, corpusRef: {name: a}, evalSetRef: {object: evals/a.jsonl}, hold: "", rollbackTo: "", override: {index: "", reason: ""}}`),
 		Entry("no soak", pipelineYAML, "spec.promotion.soak", "0s"),
@@ -84,6 +91,15 @@ var _ = Describe("valid objects", func() {
 		Entry("rules of every type", corpusYAML, "spec.access.rules", "[{prefix: hr/, allow: [{type: Group, name: hr}, {type: User, name: ann}]}, {prefix: public/, allow: [{type: Everyone}]}, {prefix: secret/, allow: []}]"),
 		Entry("consent to one listing", corpusYAML, "spec.sync.approveDeletions", `{max: 400, expires: "2026-12-01T00:00:00Z", listingDigest: "sha256:`+hexDigest+`"}`),
 	)
+
+	It("fills in what a reranking server leaves out", func(ctx SpecContext) {
+		obj := load(pipelineYAML)
+		set(obj, "spec.retrieval.rerank", "{type: Endpoint, endpoint: {url: 'http://r', model: m}}")
+		Expect(create(ctx, obj)).To(Succeed())
+		Expect(field(obj, "spec.retrieval.rerank.endpoint.api")).To(Equal("Cohere"))
+		Expect(field(obj, "spec.retrieval.rerank.endpoint.timeout")).To(Equal("2s"))
+		Expect(field(obj, "spec.retrieval.rerank.candidates")).To(BeNil(), "what is absent follows the release that serves")
+	})
 
 	It("keeps a stored zero of a field whose default is another", func(ctx SpecContext) {
 		obj := load(pipelineYAML)
