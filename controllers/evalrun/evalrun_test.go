@@ -195,6 +195,24 @@ var _ = Describe("A run", func() {
 		}
 	})
 
+	It("tells the Job which versions rerank, so that fused answers are no measurement of them", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		one := &v1alpha1.Index{}
+		Expect(w.get("one", one)).To(Succeed())
+		two := &v1alpha1.Index{ObjectMeta: w.meta("two"), Spec: *one.Spec.DeepCopy()}
+		two.Spec.Retrieval.Rerank = v1alpha1.RerankSpec{Type: v1alpha1.RerankLateInteraction}
+		w.create(two)
+		w.create(&corev1.ConfigMap{ObjectMeta: w.meta("two-serve"), Data: map[string]string{"config.json": "{}"}})
+		run := w.run(func(spec *v1alpha1.EvalRunSpec) {
+			spec.IndexRef.Name, spec.BaselineIndexRef = "two", &v1alpha1.LocalRef{Name: "one"}
+		})
+		config, plan := &corev1.ConfigMap{}, eval.Plan{}
+		Expect(w.get(run.Name, config)).To(Succeed())
+		Expect(json.Unmarshal([]byte(config.Data["eval.json"]), &plan)).To(Succeed())
+		Expect(plan.Subject.Reranks).To(BeTrue())
+		Expect(plan.Baseline.Reranks).To(BeFalse())
+	})
+
 	It("fails below the minimum, and says value and minimum", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		run := w.run(nil)

@@ -165,7 +165,7 @@ func (r *Reconciler) startJob(ctx context.Context, s *scope) error {
 func (r *Reconciler) plan(s *scope) eval.Plan {
 	target := func(index *v1alpha1.Index) eval.Target {
 		return eval.Target{
-			Index: index.Name, VersionDigest: index.Spec.VersionDigest,
+			Index: index.Name, VersionDigest: index.Spec.VersionDigest, Reranks: desired.Reranks(index),
 			URL: fmt.Sprintf("http://%s.%s.svc:%d", desired.PartName(index.Name, desired.GatewayPart), index.Namespace, desired.PortEval),
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/artifact"
 	"quarry.dev/quarry/internal/desired"
+	"quarry.dev/quarry/internal/embed"
 	"quarry.dev/quarry/internal/source"
 )
 
@@ -91,14 +92,19 @@ func (w *world) sync(ctx context.Context) {
 
 // index is a version of the present snapshot; the retrieval settings make it another version of equal content.
 func (w *world) index(candidates int32, kind v1alpha1.ContextType) *v1alpha1.Index {
+	return w.version(v1alpha1.RetrievalSpec{Candidates: candidates, TopK: 10}, kind)
+}
+
+func (w *world) version(retrieval v1alpha1.RetrievalSpec, kind v1alpha1.ContextType) *v1alpha1.Index {
 	spec := v1alpha1.IndexSpec{
 		PipelineRef: v1alpha1.LocalRef{Name: "support"}, Tenant: "acme", CorpusRef: v1alpha1.LocalRef{Name: "acme"},
 		Snapshot: v1alpha1.SnapshotRef{Digest: w.snapshot}, Image: "quarry:test",
 		Indexing: v1alpha1.IndexingSpec{
-			Chunking: v1alpha1.ChunkingSpec{Strategy: v1alpha1.ChunkStructure, Unit: v1alpha1.ChunkTokens, Size: 64, Overlap: 8},
-			Context:  v1alpha1.ContextSpec{Type: kind},
+			Chunking:  v1alpha1.ChunkingSpec{Strategy: v1alpha1.ChunkStructure, Unit: v1alpha1.ChunkTokens, Size: 64, Overlap: 8},
+			Context:   v1alpha1.ContextSpec{Type: kind},
+			Embedding: v1alpha1.EmbeddingSpec{Type: v1alpha1.EmbeddingBuiltin, Model: embed.Static256},
 		},
-		Retrieval: v1alpha1.RetrievalSpec{Candidates: candidates, TopK: 10},
+		Retrieval: retrieval,
 	}
 	spec.VersionDigest = desired.VersionDigest(w.snapshot, desired.RecipeDigest(spec.Indexing, spec.Retrieval, spec.Image))
 	name := desired.IndexName(w.corpus.Namespace, "support", "acme", spec.VersionDigest)
@@ -173,8 +179,13 @@ var _ = Describe("an Index", func() {
 		Expect(api.Create(ctx, second)).To(Succeed())
 		Eventually(condition(ctx, second, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
 		Expect(get(ctx, second).Status.Artifact.Digest).To(Equal(get(ctx, first).Status.Artifact.Digest))
+		reranking := w.version(v1alpha1.RetrievalSpec{Candidates: 100, TopK: 10, Rerank: v1alpha1.RerankSpec{Type: v1alpha1.RerankBuiltin}}, v1alpha1.ContextNone)
+		Expect(reranking.Name).NotTo(BeElementOf(first.Name, second.Name))
+		Expect(api.Create(ctx, reranking)).To(Succeed())
+		Eventually(condition(ctx, reranking, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
+		Expect(get(ctx, reranking).Status.Artifact.Digest).To(Equal(get(ctx, first).Status.Artifact.Digest))
 		for _, stage := range desired.Stages(second) {
-			Expect(jobs.runs()).NotTo(HaveKey(part(second, stage)))
+			Expect(jobs.runs()).NotTo(Or(HaveKey(part(second, stage)), HaveKey(part(reranking, stage))))
 		}
 	})
 

@@ -81,6 +81,13 @@ func (s Store) Artifacts(ctx context.Context, corpus *v1alpha1.Corpus) (artifact
 	return s.open(ctx, corpus.Namespace, place{"spec.artifacts.s3", "writeCredentialsRef"}, spec.S3Location, spec.WriteCredentialsRef, spec.CABundleRef)
 }
 
+// Require says what is missing where a Secret, or the value of its key, does not exist: a *RefError. The value itself is for the
+// pods that mount it. The reader must not be backed by a cache.
+func Require(ctx context.Context, reader client.Reader, namespace, field string, ref v1alpha1.KeyRef) error {
+	_, err := Store{reader}.value(ctx, namespace, field, ref)
+	return err
+}
+
 // place is where the spec names a bucket, and the field there that names its Secret.
 type place struct{ field, credentials string }
 
@@ -102,7 +109,7 @@ func (s Store) open(ctx context.Context, namespace string, in place, at v1alpha1
 		}
 	}
 	if ca != nil {
-		if config.CABundle, err = s.bundle(ctx, namespace, in.field+".caBundleRef", *ca); err != nil {
+		if config.CABundle, err = s.value(ctx, namespace, in.field+".caBundleRef", *ca); err != nil {
 			return nil, err
 		}
 	}
@@ -125,8 +132,8 @@ func (s Store) secret(ctx context.Context, namespace, field, name string) (map[s
 	return secret.Data, nil
 }
 
-// bundle reads PEM certificates from the key of a Secret, which is what pods mount as well.
-func (s Store) bundle(ctx context.Context, namespace, field string, ref v1alpha1.KeyRef) ([]byte, error) {
+// value reads the key of a Secret, which is what pods mount as well.
+func (s Store) value(ctx context.Context, namespace, field string, ref v1alpha1.KeyRef) ([]byte, error) {
 	data, err := s.secret(ctx, namespace, field, ref.Name)
 	if err != nil {
 		return nil, err

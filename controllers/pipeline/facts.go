@@ -87,15 +87,15 @@ func (r *Reconciler) indexFact(s *scope, t *tenantScope, index *v1alpha1.Index, 
 	if stalled := meta.FindStatusCondition(conditions, v1alpha1.ConditionStalled); stalled != nil && stalled.Status == "True" {
 		fact.Failed, fact.FailMessage = true, stalled.Message
 	}
-	fact.HasStack, fact.StackReady = stackState(t.deployments, index.Name)
+	fact.HasStack, fact.StackReady = stackState(t.deployments, index)
 	return fact
 }
 
 // stackState is ready only when the newest template of every role has all its replicas ready.
-func stackState(deployments map[string]*appsv1.Deployment, index string) (exists, ready bool) {
+func stackState(deployments map[string]*appsv1.Deployment, index *v1alpha1.Index) (exists, ready bool) {
 	ready = true
-	for _, role := range desired.Roles {
-		d := deployments[desired.PartName(index, role)]
+	for _, role := range desired.Roles(index) {
+		d := deployments[desired.PartName(index.Name, role)]
 		if d == nil {
 			ready = false
 			continue

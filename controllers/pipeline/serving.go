@@ -17,7 +17,7 @@ const servingOwner = "quarry-serving"
 // markServing says on each Index what it serves and how well, where that has changed.
 func (r *Reconciler) markServing(ctx context.Context, s *scope, t *tenantScope) error {
 	for _, index := range t.indexes {
-		want, recall := servingState(t, index.Name), measuredRecall(t, index)
+		want, recall := servingState(t, index), measuredRecall(t, index)
 		if (index.Status.Serving == want && index.Status.Recall == recall) || !index.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -49,19 +49,19 @@ func measuredRecall(t *tenantScope, index *v1alpha1.Index) string {
 	return index.Status.Recall
 }
 
-func servingState(t *tenantScope, name string) v1alpha1.ServingState {
+func servingState(t *tenantScope, index *v1alpha1.Index) v1alpha1.ServingState {
 	if t.service != nil {
-		switch name {
+		switch index.Name {
 		case t.service.Annotations[desired.AnnotationActiveIndex]:
 			return v1alpha1.ServingActive
 		case t.service.Annotations[desired.AnnotationPreviousIndex]:
-			if exists, _ := stackState(t.deployments, name); exists && !slices.Contains(t.plan.RetireStacks, name) {
+			if exists, _ := stackState(t.deployments, index); exists && !slices.Contains(t.plan.RetireStacks, index.Name) {
 				return v1alpha1.ServingPrevious
 			}
 			return v1alpha1.ServingNone
 		}
 	}
-	if slices.Contains(t.plan.EnsureStacks, name) {
+	if slices.Contains(t.plan.EnsureStacks, index.Name) {
 		return v1alpha1.ServingPreview
 	}
 	return v1alpha1.ServingNone

@@ -184,6 +184,10 @@ func waitsForPeople(t *tenantScope) (reason string, waits bool) {
 
 // serving: the version that the Service names has its whole stack ready.
 func serving(t *tenantScope) bool {
-	_, ready := stackState(t.deployments, t.service.Annotations[desired.AnnotationActiveIndex])
+	index := t.index(t.service.Annotations[desired.AnnotationActiveIndex])
+	if index == nil {
+		return false
+	}
+	_, ready := stackState(t.deployments, index)
 	return ready
 }

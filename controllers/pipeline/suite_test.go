@@ -159,7 +159,13 @@ func (w *world) build(name string) {
 
 // start plays the Deployment controller: every replica of the stack is ready.
 func (w *world) start(index string) {
-	for _, role := range desired.Roles {
+	version := &v1alpha1.Index{}
+	Expect(w.get(index, version)).To(Succeed())
+	w.startRoles(index, desired.Roles(version)...)
+}
+
+func (w *world) startRoles(index string, roles ...desired.Part) {
+	for _, role := range roles {
 		d := &appsv1.Deployment{}
 		Expect(w.get(desired.PartName(index, role), d)).To(Succeed())
 		d.Status = appsv1.DeploymentStatus{

@@ -16,6 +16,7 @@ import (
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/controllers/apply"
+	"quarry.dev/quarry/controllers/objectstore"
 	"quarry.dev/quarry/internal/artifact"
 	"quarry.dev/quarry/internal/desired"
 )
@@ -52,6 +53,7 @@ func (r *Reconciler) reconcileTenant(ctx context.Context, s *scope, t *tenantSco
 		r.gatherObjects,
 		r.gatherEvalSet,
 		r.checkServiceName,
+		r.checkRerankSecrets,
 		r.planRollout,
 		r.createIndex,
 		r.ensureStacks,
@@ -186,6 +188,36 @@ func (r *Reconciler) checkServiceName(_ context.Context, s *scope, t *tenantScop
 		return nil
 	}
 	return desired.Conflict(t.service, s.pipeline.UID)
+}
+
+// secretRetry is how soon a missing Secret is looked for again: nothing tells when it is there.
+const secretRetry = 15 * time.Second
+
+// checkRerankSecrets keeps a version from being made whose reranker could never start, for want of a Secret. What serves goes
+// on serving.
+func (r *Reconciler) checkRerankSecrets(ctx context.Context, s *scope, t *tenantScope) error {
+	endpoint := s.pipeline.Spec.Retrieval.Rerank.Endpoint
+	if endpoint == nil {
+		return nil
+	}
+	const field = "spec.retrieval.rerank.endpoint."
+	var refs []error
+	if ref := endpoint.CredentialsRef; ref != nil {
+		key := v1alpha1.KeyRef{Name: ref.Name, Key: desired.RerankKey}
+		refs = append(refs, objectstore.Require(ctx, r.Client, s.pipeline.Namespace, field+"credentialsRef", key))
+	}
+	if ca := endpoint.CABundleRef; ca != nil {
+		refs = append(refs, objectstore.Require(ctx, r.Client, s.pipeline.Namespace, field+"caBundleRef", *ca))
+	}
+	for _, err := range refs {
+		if missing, ok := errors.AsType[*objectstore.RefError](err); ok {
+			t.stall(v1alpha1.ReasonSecretNotFound, missing.Error())
+			s.soonest(secretRetry)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeTenants deletes what belongs to tenants that the spec no longer names.

@@ -78,7 +78,7 @@ func evalJob(in EvalInput) *batchv1.Job {
 	container := corev1.Container{
 		Name: string(EvalPart), Image: in.Index.Spec.Image, Args: []string{"eval"},
 		VolumeMounts: p.mounts, SecurityContext: containerSecurity(),
-		Resources:                withDefaults(in.Pipeline.Spec.Build.Resources),
+		Resources:                withDefaults(in.Pipeline.Spec.Build.Resources, frugal),
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 	}
 	meta := evalMeta(in)

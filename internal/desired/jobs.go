@@ -150,7 +150,7 @@ func stagePod(in JobsInput, stage Part) corev1.PodSpec {
 	return restrictedPod(corev1.Container{
 		Name: string(stage), Image: in.Index.Spec.Image, Args: []string{string(stage)},
 		VolumeMounts: p.mounts, SecurityContext: containerSecurity(),
-		Resources:                withDefaults(in.Pipeline.Spec.Build.Resources),
+		Resources:                withDefaults(in.Pipeline.Spec.Build.Resources, stageRequests(in.Index, stage)),
 		TerminationMessagePath:   corev1.TerminationMessagePathDefault,
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 	}, p.volumes, corev1.RestartPolicyNever)

@@ -10,14 +10,16 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// stackNetworkPolicy lets a retriever be reached by the gateways of its own version only, a gateway by anyone on its
-// public port and by the evaluation Jobs of its pipeline and tenant on the other, and lets each reach what it needs and no more.
+// stackNetworkPolicy lets a retriever and a reranker be reached by the gateways of their own version only, a gateway by anyone
+// on its public port and by the evaluation Jobs of its pipeline and tenant on the other, and lets each reach what it needs and
+// no more.
 func stackNetworkPolicy(in StackInput, role Part) *networkingv1.NetworkPolicy {
 	spec := networkingv1.NetworkPolicySpec{
 		PodSelector: metav1.LabelSelector{MatchLabels: SelectorLabels(in.Index, role)},
 		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
-		Egress: []networkingv1.NetworkPolicyEgressRule{
-			dnsEgress(), endpointEgress(in.Corpus.Spec.Artifacts.S3.Endpoint),
+		Egress:      roleEgress(in, role),
+		Ingress: []networkingv1.NetworkPolicyIngressRule{
+			{Ports: tcp(PortAPI), From: peers(SelectorLabels(in.Index, GatewayPart))},
 		},
 	}
 	if role == GatewayPart {
@@ -25,24 +27,32 @@ func stackNetworkPolicy(in StackInput, role Part) *networkingv1.NetworkPolicy {
 			{Ports: tcp(PortAPI)},
 			{Ports: tcp(PortEval), From: peers(evalSelector(in.Pipeline.Name, in.Index.Spec.Tenant))},
 		}
-		for _, retriever := range []Part{BM25Part, HNSWPart} {
-			spec.Egress = append(spec.Egress, networkingv1.NetworkPolicyEgressRule{
-				Ports: tcp(PortAPI), To: peers(SelectorLabels(in.Index, retriever)),
-			})
-		}
-		if jwt := in.Pipeline.Spec.Access.Identity.JWT; jwt != nil && jwt.JWKSURL != "" {
-			spec.Egress = append(spec.Egress, endpointEgress(jwt.JWKSURL))
-		}
-	} else {
-		spec.Ingress = []networkingv1.NetworkPolicyIngressRule{
-			{Ports: tcp(PortAPI), From: peers(SelectorLabels(in.Index, GatewayPart))},
-		}
 	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"},
 		ObjectMeta: stackMeta(in, role, role),
 		Spec:       spec,
 	}
+}
+
+// roleEgress is where a role may go: the gateway to the other roles and the issuer, all but the reranker to the artifacts.
+func roleEgress(in StackInput, role Part) []networkingv1.NetworkPolicyEgressRule {
+	if role == RerankerPart {
+		return rerankerEgress(in.Index)
+	}
+	egress := []networkingv1.NetworkPolicyEgressRule{dnsEgress(), endpointEgress(in.Corpus.Spec.Artifacts.S3.Endpoint)}
+	if role != GatewayPart {
+		return egress
+	}
+	for _, other := range Roles(in.Index) {
+		if other != GatewayPart {
+			egress = append(egress, networkingv1.NetworkPolicyEgressRule{Ports: tcp(PortAPI), To: peers(SelectorLabels(in.Index, other))})
+		}
+	}
+	if jwt := in.Pipeline.Spec.Access.Identity.JWT; jwt != nil && jwt.JWKSURL != "" {
+		egress = append(egress, endpointEgress(jwt.JWKSURL))
+	}
+	return egress
 }
 
 func evalSelector(pipeline, tenant string) map[string]string {

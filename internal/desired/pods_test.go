@@ -46,13 +46,13 @@ func podTemplate(obj client.Object) *corev1.PodTemplateSpec {
 func templates(t *testing.T) map[string]*corev1.PodTemplateSpec {
 	t.Helper()
 	out := map[string]*corev1.PodTemplateSpec{}
-	for _, obj := range everything(t, stackInput(), evalInput()) {
+	for _, obj := range everything(t, rerankingInput(rerankEndpoint("https://rerank.example.com")), evalInput()) {
 		if template := podTemplate(obj); template != nil {
 			out[obj.GetName()] = template
 		}
 	}
-	if len(out) != len(Roles)+4+1 {
-		t.Fatalf("%d pod templates: three roles, four stages and one evaluation were expected", len(out))
+	if len(out) != 4+4+1 {
+		t.Fatalf("%d pod templates: four roles, four stages and one evaluation were expected", len(out))
 	}
 	return out
 }
@@ -105,6 +105,7 @@ func TestWhoHoldsWhichSecret(t *testing.T) {
 	want := map[string][]string{
 		PartName(index, BM25Part):          {"acme-read"},
 		PartName(index, HNSWPart):          {"acme-read"},
+		PartName(index, RerankerPart):      {"rerank-ca", "rerank-key"},
 		PartName(index, GatewayPart):       {"acme-read", "sso", PartName(index, KeysPart)},
 		PartName(index, ChunkPart):         {"acme-s3", "acme-write", "s3-ca"},
 		PartName(index, ContextualizePart): {"acme-write"},
@@ -130,7 +131,8 @@ func TestWhoHoldsWhichSecret(t *testing.T) {
 func TestOnlyTheGatewayKnowsTheIssuer(t *testing.T) {
 	in := stackInput()
 	in.Pipeline.Spec.Access.Identity.JWT.JWKSRef = &v1alpha1.JWKSRef{ConfigMap: &v1alpha1.KeyRef{Name: "sso", Key: "keys.json"}}
-	for _, role := range Roles {
+	in.Index.Spec.Retrieval.Rerank.Type = v1alpha1.RerankBuiltin
+	for _, role := range Roles(in.Index) {
 		mounts := slices.ContainsFunc(rolePod(in, role).Volumes, func(v corev1.Volume) bool {
 			return v.ConfigMap != nil && v.ConfigMap.Name == "sso"
 		})
@@ -142,7 +144,7 @@ func TestOnlyTheGatewayKnowsTheIssuer(t *testing.T) {
 
 // Names, labels and host names fit for the longest pipeline and tenant that the API allows.
 func TestTheLongestNamesFit(t *testing.T) {
-	stack, eval := stackInput(), evalInput()
+	stack, eval := rerankingInput(rerankEndpoint("https://rerank.example.com")), evalInput()
 	pipeline, tenant := strings.Repeat("p", 63), strings.Repeat("t", 63)
 	name := func(version string) string { return IndexName("rag", pipeline, tenant, version) }
 	stack.Pipeline.Name = pipeline

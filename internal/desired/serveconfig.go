@@ -22,6 +22,9 @@ func ServeConfig(p *v1alpha1.RetrievalPipeline, corpus *v1alpha1.Corpus, index *
 		Identity: p.Spec.Access.Identity, MaxStaleness: p.Spec.Access.MaxStaleness.Duration,
 		Peers: stage.Peers{BM25: peer(BM25Part), HNSW: peer(HNSWPart)},
 	}
+	if Reranks(index) {
+		config.Peers.Reranker = peer(RerankerPart)
+	}
 	if s3 := corpus.Spec.Source.S3; s3 != nil {
 		config.Source = Location(s3.S3Location)
 	}

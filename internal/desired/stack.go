@@ -18,8 +18,14 @@ const (
 	PortEval  = 8082
 )
 
-// Roles lists the Deployments of one stack, in the order in which they appear in status and logs.
-var Roles = []Part{BM25Part, HNSWPart, GatewayPart}
+// Roles lists the Deployments of the version's stack, in the order in which they appear in status and logs.
+func Roles(index *v1alpha1.Index) []Part {
+	roles := []Part{BM25Part, HNSWPart}
+	if Reranks(index) {
+		roles = append(roles, RerankerPart)
+	}
+	return append(roles, GatewayPart)
+}
 
 // StackInput is all that the objects of one serving stack depend on.
 type StackInput struct {
@@ -37,7 +43,7 @@ type StackInput struct {
 // The order is the order to apply in: what pods mount comes before the pods.
 func Stack(in StackInput) []client.Object {
 	objects := []client.Object{serveConfig(in), publicKeys(in)}
-	for _, role := range Roles {
+	for _, role := range Roles(in.Index) {
 		objects = append(objects, stackNetworkPolicy(in, role), roleService(in, role))
 		if budget := disruptionBudget(in, role); budget != nil {
 			objects = append(objects, budget)
@@ -77,6 +83,8 @@ func roleSpec(p *v1alpha1.RetrievalPipeline, role Part) v1alpha1.RoleSpec {
 		return p.Spec.Serving.BM25
 	case HNSWPart:
 		return p.Spec.Serving.HNSW
+	case RerankerPart:
+		return p.Spec.Serving.Reranker
 	default:
 		return p.Spec.Serving.Gateway
 	}

@@ -73,7 +73,7 @@ func TestStackOfSmallPipelines(t *testing.T) {
 	if !open {
 		t.Error("the gateway cannot fetch the issuer's keys")
 	}
-	for _, role := range Roles {
+	for _, role := range Roles(in.Index) {
 		if replicas := roleDeployment(in, role).Spec.Replicas; *replicas != 1 {
 			t.Errorf("%s has %d replicas", role, *replicas)
 		}

@@ -46,11 +46,15 @@ func (p *pod) bucket(name, credentials string, ca *v1alpha1.KeyRef) {
 
 func rolePod(in StackInput, role Part) corev1.PodSpec {
 	var p pod
-	artifacts := in.Corpus.Spec.Artifacts.S3
 	p.configMap("config", etc+"/config", PartName(in.Index.Name, ServePart))
 	p.configMap("public", etc+"/public", PartName(in.Index.Name, PublicPart))
-	p.bucket("artifacts", artifacts.ReadCredentialsRef.Name, artifacts.CABundleRef)
-	p.scratch()
+	if role == RerankerPart {
+		p.rerankEndpoint(in.Index)
+	} else {
+		artifacts := in.Corpus.Spec.Artifacts.S3
+		p.bucket("artifacts", artifacts.ReadCredentialsRef.Name, artifacts.CABundleRef)
+		p.scratch()
+	}
 	if role == GatewayPart {
 		p.secret("keys", etc+"/keys", PartName(in.Index.Name, KeysPart))
 		p.jwks(in.Pipeline.Spec.Access.Identity)
@@ -65,7 +69,7 @@ func rolePod(in StackInput, role Part) corev1.PodSpec {
 	container := corev1.Container{
 		Name: string(role), Image: in.Index.Spec.Image, Args: []string{"serve", string(role)},
 		Ports: ports, VolumeMounts: p.mounts, SecurityContext: containerSecurity(),
-		Resources:      withDefaults(roleSpec(in.Pipeline, role).Resources),
+		Resources:      withDefaults(roleSpec(in.Pipeline, role).Resources, roleRequests(in.Index, role)),
 		ReadinessProbe: probe("/readyz", 2, 3),
 		LivenessProbe:  probe("/healthz", 10, 6),
 	}
@@ -119,11 +123,18 @@ func containerSecurity() *corev1.SecurityContext {
 	}
 }
 
+// requests are the CPU and the memory of a container that the user gave no resources.
+type requests struct{ cpu, memory string }
+
+// frugal is for work that neither holds nor runs a transformer. Running stacks carry it, and no release may restart them, so
+// it stays as it is.
+var frugal = requests{"10m", "64Mi"}
+
 // withDefaults fills in requests and a memory limit that small corpora fit in; what the user sets wins.
-func withDefaults(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+func withDefaults(r corev1.ResourceRequirements, need requests) corev1.ResourceRequirements {
 	out := *r.DeepCopy()
 	if out.Requests == nil {
-		out.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+		out.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(need.cpu), corev1.ResourceMemory: resource.MustParse(need.memory)}
 	}
 	if out.Limits == nil {
 		out.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
