@@ -90,7 +90,7 @@ func (t *tokenizer) first(text string, n int) []int32 {
 			i = t.run(text, i)
 		}
 	}
-	return t.ids
+	return t.ids[:min(n, len(t.ids))]
 }
 
 // run appends the word at i and returns what follows it. It takes ASCII letters as they come; a word with anything else is

@@ -110,3 +110,16 @@ func FuzzTokenizer(f *testing.F) {
 		same("two texts with a space between", a+" "+b, append(ids, next...))
 	})
 }
+
+func TestFirst(t *testing.T) {
+	k := &tokenizer{vocab: model(t).vocab}
+	for i := range 2000 {
+		text := hostile.Text(hostile.Count/2 + i)
+		all := slices.Clone(k.tokens(text))
+		for _, n := range []int{0, 1, 2, 7, len(all), len(all) + 1} {
+			if got := k.first(text, n); !slices.Equal(got, all[:min(n, len(all))]) {
+				t.Fatalf("%q: the first %d are %v, of %v", text, n, got, all)
+			}
+		}
+	}
+}
