@@ -33,6 +33,9 @@ func newServeCommand() *cobra.Command {
 	add("hnsw", "Serve the vector retriever", func(cmd *cobra.Command) error {
 		return pod.Retriever(cmd.Context(), identity.RoleHNSW, options)
 	})
+	add("reranker", "Serve the reranker", func(cmd *cobra.Command) error {
+		return pod.Reranker(cmd.Context(), options)
+	})
 	gateway := add("gateway", "Serve the API of a tenant", func(cmd *cobra.Command) error {
 		return pod.Gateway(cmd.Context(), options)
 	})

@@ -8,7 +8,7 @@ import (
 )
 
 // FormatVersion of the segments and manifests that this release writes; it reads no other.
-const FormatVersion = "1"
+const FormatVersion = "2"
 
 // FileRef names one file by its digest.
 type FileRef struct {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// InternalLifetime is the longest life of a token from gateway to retriever.
+	// InternalLifetime is the longest life of a token from gateway to retriever or reranker.
 	InternalLifetime = 30 * time.Second
 	// EvalLifetime is the longest life of a token of an evaluation Job.
 	EvalLifetime = 60 * time.Second
@@ -26,9 +26,10 @@ type Role string
 
 // The roles. A token of one is worth nothing to another.
 const (
-	RoleBM25 Role = "bm25"
-	RoleHNSW Role = "hnsw"
-	RoleEval Role = "eval"
+	RoleBM25     Role = "bm25"
+	RoleHNSW     Role = "hnsw"
+	RoleReranker Role = "reranker"
+	RoleEval     Role = "eval"
 )
 
 func (r Role) lifetime() time.Duration {
@@ -87,7 +88,7 @@ func NewSigner(stack Stack, privatePEM []byte) (*Signer, error) {
 	return &Signer{stack: stack, key: key, now: time.Now}, nil
 }
 
-// Issue signs that the retriever of that role may answer id for the next seconds.
+// Issue signs that the server of that role may answer id for the next seconds.
 func (s *Signer) Issue(id access.Identity, role Role) (string, error) {
 	if role == RoleEval {
 		return "", errors.New("a gateway issues no evaluation tokens")

@@ -9,5 +9,8 @@ import (
 // SetBucket lets a test serve from a folder.
 func (o *Options) SetBucket(b artifact.Bucket) { o.bucket = b }
 
+// SetRerankerPatience lets a test wait less for a reranker that does not come.
+func (o *Options) SetRerankerPatience(d time.Duration) { o.rerankerPatience = d }
+
 // SetKeysInterval lets a test look at the keys more often.
 func (o *Options) SetKeysInterval(every time.Duration) { o.keysInterval = every }

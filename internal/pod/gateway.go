@@ -1,9 +1,11 @@
 package pod
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/identity"
@@ -18,7 +20,7 @@ func Gateway(ctx context.Context, o Options) error {
 		return err
 	}
 	g := &search.Gateway{Tenant: b.config.Tenant, Index: b.config.Index, Overlays: b.overlays, Metrics: b.metrics, Log: o.Log}
-	if err := g.SetRecipe(b.config.Retrieval, b.config.Peers.BM25, b.config.Peers.HNSW); err != nil {
+	if err := g.SetRecipe(b.config.Retrieval, b.config.Indexing.Embedding, search.Peers(b.config.Peers)); err != nil {
 		return err
 	}
 	ctx, stop, err := b.whileKeysLast(ctx, "keys/private.pem", "public/eval.pem")
@@ -58,6 +60,9 @@ func Gateway(ctx context.Context, o Options) error {
 	if err := b.retry(ctx, "reach both retrievers", func() error { return g.SelfQuery(ctx) }); err != nil {
 		return ended(ctx, err)
 	}
+	if err := b.awaitReranker(ctx, g); err != nil {
+		return ended(ctx, err)
+	}
 	err = errors.Join(
 		b.process.Listen(o.Address, g.Handler(users.Verify), true),
 		b.process.Listen(o.EvalAddress, g.Handler(evals.Verify), true))
@@ -67,6 +72,23 @@ func Gateway(ctx context.Context, o Options) error {
 	b.process.SetReady()
 	o.Log.Info("ready", "role", "gateway", "index", b.config.Index, "epoch", b.overlays.Epoch())
 	return b.process.Wait(ctx)
+}
+
+// rerankerPatience is how long a gateway that starts waits for its reranker.
+const rerankerPatience = time.Minute
+
+// awaitReranker keeps a new version from being judged by its fused order while its reranker starts. A reranker that does
+// not come, or whose endpoint is down, must not keep a serving version from starting again, so the wait has an end.
+func (b *base) awaitReranker(ctx context.Context, g *search.Gateway) error {
+	patience := cmp.Or(b.options.rerankerPatience, rerankerPatience)
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := b.retry(limited, "reach the reranker", func() error { return g.RerankerReady(limited) })
+	if err != nil && ctx.Err() == nil {
+		b.options.Log.Warn("starting without the reranker: answers keep the fused order until it scores", "waited", patience)
+		return nil
+	}
+	return err
 }
 
 // users verifies end users' tokens with the issuer that the pipeline names.

@@ -30,14 +30,14 @@ type Options struct {
 
 	// bucket replaces the configured object storage in tests.
 	bucket artifact.Bucket
-	// keysInterval replaces the constant in tests.
-	keysInterval time.Duration
+	// keysInterval and rerankerPatience replace the constants in tests.
+	keysInterval, rerankerPatience time.Duration
 }
 
 // retryPause is the time between two tries to reach the object storage.
 const retryPause = 2 * time.Second
 
-// base is what every role needs.
+// base is what every role needs; overlays and bucket are nil where a role has no index.
 type base struct {
 	options  Options
 	config   stage.Config
@@ -48,7 +48,24 @@ type base struct {
 	bucket   artifact.Bucket
 }
 
+// newBase is for the roles that have the index.
 func newBase(o Options, role string) (*base, error) {
+	b, err := newPlainBase(o)
+	if err != nil {
+		return nil, err
+	}
+	if b.bucket = o.bucket; b.bucket == nil {
+		if b.bucket, err = b.config.OpenArtifacts(); err != nil {
+			return nil, err
+		}
+	}
+	b.overlays = search.NewOverlays(OverlayReader(b.bucket), b.config.MaxStaleness)
+	b.metrics = search.NewMetrics(role, b.overlays)
+	return b, nil
+}
+
+// newPlainBase reads the configuration, and opens nothing.
+func newPlainBase(o Options) (*base, error) {
 	config, err := stage.ReadConfig(o.Etc)
 	if err != nil {
 		return nil, err
@@ -57,17 +74,9 @@ func newBase(o Options, role string) (*base, error) {
 		return nil, fmt.Errorf("settings: manifestDigest %q, tenant %q or versionDigest %q is empty: mount the serving ConfigMap of the Index",
 			config.ManifestDigest, config.Tenant, config.VersionDigest)
 	}
-	bucket := o.bucket
-	if bucket == nil {
-		if bucket, err = config.OpenArtifacts(); err != nil {
-			return nil, err
-		}
-	}
-	overlays := search.NewOverlays(OverlayReader(bucket), config.MaxStaleness)
 	return &base{
-		options: o, config: config, process: search.NewProcess(o.Log), bucket: bucket, overlays: overlays,
-		stack:   identity.Stack{Tenant: config.Tenant, VersionDigest: config.VersionDigest},
-		metrics: search.NewMetrics(role, overlays),
+		options: o, config: config, process: search.NewProcess(o.Log),
+		stack: identity.Stack{Tenant: config.Tenant, VersionDigest: config.VersionDigest},
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"quarry.dev/quarry/internal/identity"
 )
 
-// Peer is a retriever as the gateway asks it.
+// Peer is a retriever or reranker as the gateway asks it.
 type Peer struct {
 	// URL without a path, such as http://name:8080.
 	URL  string
@@ -40,36 +41,14 @@ var errTransient = errors.New("retriever not ready")
 
 // retrieve asks one retriever, as id. The answer is of the asked index and epoch, and complete.
 func (g *Gateway) retrieve(ctx context.Context, peer Peer, id access.Identity, epoch int64, in retrieveRequest) (*retrieveResponse, error) {
-	token, err := g.Signer.Issue(id, peer.Role)
-	if err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(in)
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(peer.URL, "/")+"/v1/retrieve", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(epochHeader, strconv.FormatInt(epoch, 10))
-	// Without a value it is not sent; it tells the transport that a retrieval may be repeated on a broken connection.
-	req.Header["X-Idempotency-Key"] = nil
-	response, err := g.client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", peer.Role, errors.Join(errTransient, err))
-	}
-	defer response.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	status, data, err := g.post(ctx, peer, "/v1/retrieve", id, http.Header{epochHeader: {strconv.FormatInt(epoch, 10)}}, in)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", peer.Role, errors.Join(errTransient, err))
-	case response.StatusCode == http.StatusConflict || response.StatusCode == http.StatusServiceUnavailable:
-		return nil, fmt.Errorf("%s: HTTP %d: %w", peer.Role, response.StatusCode, errTransient)
-	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s: HTTP %d", peer.Role, response.StatusCode)
+	case status == http.StatusConflict || status == http.StatusServiceUnavailable:
+		return nil, fmt.Errorf("%s: HTTP %d: %w", peer.Role, status, errTransient)
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("%s: HTTP %d", peer.Role, status)
 	case len(data) > maxAnswer:
 		return nil, fmt.Errorf("%s: answers more than %d bytes", peer.Role, maxAnswer)
 	}
@@ -78,6 +57,34 @@ func (g *Gateway) retrieve(ctx context.Context, peer Peer, id access.Identity, e
 		return nil, fmt.Errorf("%s: answers no JSON: %w", peer.Role, err)
 	}
 	return &out, g.checkAnswer(peer, epoch, in, out)
+}
+
+// post sends in to a peer, with a token of id for its role, and returns the status and at most maxAnswer+1 bytes.
+func (g *Gateway) post(ctx context.Context, peer Peer, path string, id access.Identity, header http.Header, in any) (status int, data []byte, err error) {
+	token, err := g.Signer.Issue(id, peer.Role)
+	if err != nil {
+		return 0, nil, err
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return 0, nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(peer.URL, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	maps.Copy(req.Header, header)
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	// Without a value it is not sent; it tells the transport that the request may be repeated on a broken connection.
+	req.Header["X-Idempotency-Key"] = nil
+	response, err := g.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	data, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	return response.StatusCode, data, err
 }
 
 func (g *Gateway) checkAnswer(peer Peer, epoch int64, in retrieveRequest, out retrieveResponse) error {

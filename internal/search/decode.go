@@ -11,13 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// decodeBody reads one JSON object with known fields only.
-func decodeBody(w http.ResponseWriter, r *http.Request, into any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+// decodeBody reads one JSON object of at most limit bytes, with known fields only.
+func decodeBody(w http.ResponseWriter, r *http.Request, limit int64, into any) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			return problem(http.StatusRequestEntityTooLarge, "RequestTooLarge", "the body has more than %d bytes: shorten the query", maxBody)
+			return problem(http.StatusRequestEntityTooLarge, "RequestTooLarge", "the body has more than %d bytes: shorten the query", limit)
 		}
 		return badRequest("the body ended early: send it whole")
 	}

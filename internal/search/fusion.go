@@ -8,22 +8,23 @@ import (
 	"strconv"
 
 	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/embed"
 )
 
 // Defaults of the recipe, for configurations that were not defaulted by an API server.
 const (
-	defaultDenseWeight = 0.3
-	defaultRankK       = 60
-	defaultCandidates  = 100
-	defaultTopK        = 10
+	defaultRankK      = 60
+	defaultCandidates = 100
+	defaultTopK       = 10
 )
 
-// candidate is one visible chunk that a retriever found, with what both say of it.
+// candidate is one visible chunk that a retriever found, with what all say of it. score decides the order.
 type candidate struct {
 	chunk  uint32
 	ranks  Ranks
 	scores Scores
 	fused  float64
+	score  float64
 }
 
 // fusion makes one score of two.
@@ -36,10 +37,11 @@ type fusion struct {
 	bm25Weight, hnswWeight float64
 }
 
-func newFusion(spec v1alpha1.FusionSpec) (fusion, error) {
-	f := fusion{kind: cmp.Or(spec.Type, v1alpha1.FusionWeightedScore), rankK: defaultRankK, bm25Weight: 1, hnswWeight: 1}
+// newFusion takes from the model's facts what spec does not say.
+func newFusion(spec v1alpha1.FusionSpec, model embed.Facts) (fusion, error) {
+	f := fusion{kind: cmp.Or(spec.Type, v1alpha1.FusionWeightedScore), floor: model.Floor, rankK: defaultRankK, bm25Weight: 1, hnswWeight: 1}
 	var err error
-	if f.denseWeight, err = decimal("fusion.denseWeight", spec.DenseWeight, defaultDenseWeight, 1); err != nil {
+	if f.denseWeight, err = decimal("fusion.denseWeight", spec.DenseWeight, model.DenseWeight, 1); err != nil {
 		return f, err
 	}
 	if f.kind != v1alpha1.FusionWeightedScore && f.kind != v1alpha1.FusionReciprocalRank {
@@ -82,13 +84,17 @@ func (f fusion) score(c candidate, bound float64) float64 {
 	if f.kind == v1alpha1.FusionReciprocalRank {
 		return reciprocal(f.bm25Weight, f.rankK, c.ranks.BM25) + reciprocal(f.hnswWeight, f.rankK, c.ranks.HNSW)
 	}
+	return mix(f.denseWeight, c.scores.BM25, bound, (c.scores.HNSW-f.floor)/(1-f.floor))
+}
+
+// mix weighs the share that a BM25 score has of its bound, 0 to 1, with the score of a model, of which less than 0 counts as 0.
+func mix(denseWeight, bm25, bound, dense float64) float64 {
 	lexical := 0.0
 	if bound > 0 {
-		lexical = c.scores.BM25 / bound
+		lexical = bm25 / bound
 	}
-	dense := math.Max(0, (c.scores.HNSW-f.floor)/(1-f.floor))
 	// Two roundings on every processor: without the conversion a compiler may fuse the multiplication and the addition.
-	return float64((1-f.denseWeight)*lexical) + float64(f.denseWeight*dense)
+	return float64((1-denseWeight)*lexical) + float64(denseWeight*math.Max(0, dense))
 }
 
 func reciprocal(weight, k float64, rank int) float64 {
@@ -135,6 +141,6 @@ func missing(candidates []candidate, rank func(Ranks) int) []uint32 {
 // order sorts by (score descending, document, ordinal); a hit is there for each candidate.
 func order(hits []located) {
 	slices.SortFunc(hits, func(a, b located) int {
-		return cmp.Or(cmp.Compare(b.fused, a.fused), cmp.Compare(a.Document, b.Document), cmp.Compare(a.Ordinal, b.Ordinal))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.Document, b.Document), cmp.Compare(a.Ordinal, b.Ordinal))
 	})
 }

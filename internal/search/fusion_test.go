@@ -7,16 +7,17 @@ import (
 	"testing"
 
 	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/embed"
 	"quarry.dev/quarry/internal/segment"
 )
 
 func TestFusionScores(t *testing.T) {
-	weighted, err := newFusion(v1alpha1.FusionSpec{DenseWeight: "0.5"})
+	weighted, err := newFusion(v1alpha1.FusionSpec{DenseWeight: "0.5"}, embed.Facts{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ranks, err := newFusion(v1alpha1.FusionSpec{Type: v1alpha1.FusionReciprocalRank, ReciprocalRank: &v1alpha1.ReciprocalRankSpec{
-		K: 10, Weights: v1alpha1.ReciprocalRankWeights{BM25: "2", HNSW: "0.5"}}})
+		K: 10, Weights: v1alpha1.ReciprocalRankWeights{BM25: "2", HNSW: "0.5"}}}, embed.Facts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,25 +48,29 @@ func TestBadFusion(t *testing.T) {
 		{ReciprocalRank: &v1alpha1.ReciprocalRankSpec{K: -1}},
 		{ReciprocalRank: &v1alpha1.ReciprocalRankSpec{Weights: v1alpha1.ReciprocalRankWeights{BM25: "x"}}},
 	} {
-		if _, err := newFusion(spec); err == nil || !strings.Contains(err.Error(), "fusion.") {
+		if _, err := newFusion(spec, embed.Facts{}); err == nil || !strings.Contains(err.Error(), "fusion.") {
 			t.Errorf("%+v: %v", spec, err)
 		}
 	}
 	var g Gateway
-	if err := g.SetRecipe(v1alpha1.RetrievalSpec{Rerank: v1alpha1.RerankSpec{Type: v1alpha1.RerankBuiltin}}, "http://a", "http://b"); err == nil {
-		t.Error("a reranker that does not exist was accepted")
-	}
-	if err := g.SetRecipe(v1alpha1.RetrievalSpec{}, "", "http://b"); err == nil {
-		t.Error("a missing peer was accepted")
+	builtin := v1alpha1.RetrievalSpec{Rerank: v1alpha1.RerankSpec{Type: v1alpha1.RerankBuiltin}}
+	for name, err := range map[string]error{
+		"reranker": g.SetRecipe(builtin, v1alpha1.EmbeddingSpec{}, Peers{BM25: "http://a", HNSW: "http://b"}),
+		"peers":    g.SetRecipe(v1alpha1.RetrievalSpec{}, v1alpha1.EmbeddingSpec{}, Peers{HNSW: "http://b"}),
+		"model":    g.SetRecipe(v1alpha1.RetrievalSpec{}, v1alpha1.EmbeddingSpec{Model: "bert"}, Peers{BM25: "http://a", HNSW: "http://b"}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
 func TestTies(t *testing.T) {
 	hits := []located{
-		{candidate{fused: 1}, segment.Chunk{Document: "b", Ordinal: 0}},
-		{candidate{fused: 1}, segment.Chunk{Document: "a", Ordinal: 2}},
-		{candidate{fused: 2}, segment.Chunk{Document: "z", Ordinal: 9}},
-		{candidate{fused: 1}, segment.Chunk{Document: "a", Ordinal: 1}},
+		{candidate{score: 1}, segment.Chunk{Document: "b", Ordinal: 0}},
+		{candidate{score: 1}, segment.Chunk{Document: "a", Ordinal: 2}},
+		{candidate{score: 2}, segment.Chunk{Document: "z", Ordinal: 9}},
+		{candidate{score: 1}, segment.Chunk{Document: "a", Ordinal: 1}},
 	}
 	order(hits)
 	var got []string

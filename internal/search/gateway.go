@@ -14,6 +14,7 @@ import (
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
+	"quarry.dev/quarry/internal/embed"
 	"quarry.dev/quarry/internal/identity"
 	"quarry.dev/quarry/internal/segment"
 )
@@ -30,29 +31,36 @@ type Gateway struct {
 	Log      *slog.Logger
 
 	bm25, hnsw       Peer
+	reranking        reranking
 	client           *http.Client
 	fusion           fusion
 	candidates, topK int
 	refusals         rate.Sometimes
 }
 
-// SetRecipe tells how to search, and whom to ask.
-func (g *Gateway) SetRecipe(spec v1alpha1.RetrievalSpec, bm25URL, hnswURL string) error {
-	if spec.Rerank.Type != "" && spec.Rerank.Type != v1alpha1.RerankNone {
-		return fmt.Errorf("rerank.type is %q: not yet available, use None", spec.Rerank.Type)
+// Peers are the URLs of the other servers of a stack. Reranker is needed only where the recipe reranks.
+type Peers struct{ BM25, HNSW, Reranker string }
+
+// SetRecipe tells how to search, with what the index is embedded, and whom to ask.
+func (g *Gateway) SetRecipe(spec v1alpha1.RetrievalSpec, embedding v1alpha1.EmbeddingSpec, peers Peers) error {
+	model, err := embed.Describe(cmp.Or(embedding.Model, embed.DefaultModel))
+	if err != nil {
+		return err
 	}
-	var err error
-	if g.fusion, err = newFusion(spec.Fusion); err != nil {
+	if g.fusion, err = newFusion(spec.Fusion, model); err != nil {
+		return err
+	}
+	if g.reranking, err = newReranking(spec.Rerank, peers.Reranker); err != nil {
 		return err
 	}
 	g.candidates, g.topK = cmp.Or(int(spec.Candidates), defaultCandidates), cmp.Or(int(spec.TopK), defaultTopK)
 	if g.candidates < 1 || g.candidates > maxCandidates || g.topK < 1 || g.topK > MaxTopK {
 		return fmt.Errorf("candidates is %d, topK is %d: use 1 to %d and 1 to %d", g.candidates, g.topK, maxCandidates, MaxTopK)
 	}
-	if bm25URL == "" || hnswURL == "" {
-		return fmt.Errorf("peers are %q and %q: give the URLs of both retrievers", bm25URL, hnswURL)
+	if peers.BM25 == "" || peers.HNSW == "" {
+		return fmt.Errorf("peers are %q and %q: give the URLs of both retrievers", peers.BM25, peers.HNSW)
 	}
-	g.bm25, g.hnsw = Peer{bm25URL, identity.RoleBM25}, Peer{hnswURL, identity.RoleHNSW}
+	g.bm25, g.hnsw = Peer{peers.BM25, identity.RoleBM25}, Peer{peers.HNSW, identity.RoleHNSW}
 	g.client = newClient()
 	g.refusals = rate.Sometimes{Interval: time.Second}
 	return nil
@@ -97,7 +105,7 @@ func (g *Gateway) answer(ctx context.Context, w http.ResponseWriter, r *http.Req
 		return nil, unauthorized()
 	}
 	var request Request
-	if err := decodeBody(w, r, &request); err != nil {
+	if err := decodeBody(w, r, maxBody, &request); err != nil {
 		return nil, err
 	}
 	return g.Search(ctx, id, request)
@@ -123,9 +131,13 @@ func (g *Gateway) Search(ctx context.Context, id access.Identity, request Reques
 		if err != nil {
 			return nil, err
 		}
-		hits, err := g.rank(ctx, id, overlay, request.Query, max(g.candidates, topK))
+		hits, bound, err := g.rank(ctx, id, overlay, request.Query, max(g.candidates, topK))
+		// What newer access data may hide is not even sent to the reranker.
 		if err == nil && g.Overlays.Epoch() == overlay.Epoch {
-			return g.respond(hits, topK, request.Explain == "Ranks"), nil
+			reranked := g.rerank(ctx, request.Query, hits, bound)
+			if g.Overlays.Epoch() == overlay.Epoch {
+				return g.respond(hits, topK, reranked, request.Explain == "Ranks"), nil
+			}
 		}
 		if err != nil && !errors.Is(err, errTransient) {
 			return nil, err
@@ -157,31 +169,37 @@ type located struct {
 	segment.Chunk
 }
 
-// rank returns all visible candidates in their final order, identical passages folded.
-func (g *Gateway) rank(ctx context.Context, id access.Identity, overlay *access.Overlay, query string, k int) ([]located, error) {
+// rank returns all visible candidates in their fused order, identical passages folded, and the bound of their BM25 scores.
+func (g *Gateway) rank(ctx context.Context, id access.Identity, overlay *access.Overlay, query string, k int) (hits []located, bound float64, err error) {
 	ask := retrieveRequest{Query: query, K: k}
 	first, err := g.both(ctx, id, overlay.Epoch, ask, ask)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	bound = first[0].Bound
 	candidates := union(first[0].Hits, first[1].Hits)
-	if g.fusion.crossScored() {
+	if g.fusion.crossScored() || g.reranking.recipe.NeedsBM25() {
 		if err := g.crossScore(ctx, id, overlay.Epoch, query, candidates); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 	}
-	hits := make([]located, len(candidates))
+	hits = make([]located, len(candidates))
 	for i, c := range candidates {
-		c.fused = g.fusion.score(c, first[0].Bound)
+		c.fused = g.fusion.score(c, bound)
+		c.score = c.fused
 		hits[i] = located{c, g.Chunks.At(c.chunk)}
 		// The retrievers have filtered by this very overlay: a hit that fails here means that a filter is broken.
 		if c.chunk >= g.Chunks.Len() || !g.Table.Permits(hits[i].Document, id, overlay) {
 			g.Metrics.Violations.Inc()
-			return nil, errors.New("a retriever returned a hit that its reader may not see")
+			return nil, 0, errors.New("a retriever returned a hit that its reader may not see")
 		}
 	}
 	order(hits)
-	return foldIdentical(hits), nil
+	hits = foldIdentical(hits)
+	for i := range hits {
+		hits[i].ranks.Fused = i + 1
+	}
+	return hits, bound, nil
 }
 
 // both asks both retrievers at once.
@@ -238,16 +256,15 @@ func foldIdentical(hits []located) []located {
 	return kept
 }
 
-func (g *Gateway) respond(hits []located, topK int, explain bool) *Response {
-	out := &Response{Tenant: g.Tenant, Index: g.Index, Hits: []Hit{}}
-	for i, h := range hits[:min(topK, len(hits))] {
+func (g *Gateway) respond(hits []located, topK int, reranked, explain bool) *Response {
+	out := &Response{Tenant: g.Tenant, Index: g.Index, Reranked: reranked, Hits: []Hit{}}
+	for _, h := range hits[:min(topK, len(hits))] {
 		hit := Hit{
 			Document: h.Document, Chunk: h.Ordinal, Start: h.Start, End: h.End, Headings: append([]string{}, h.Headings...),
-			Page: h.Page, Modified: h.Modified, Text: h.Text, Score: h.fused,
+			Page: h.Page, Modified: h.Modified, Text: h.Text, Score: h.score,
 		}
 		if explain {
 			ranks, scores := h.ranks, h.scores
-			ranks.Fused = i + 1
 			hit.Ranks, hit.Scores = &ranks, &scores
 		}
 		out.Hits = append(out.Hits, hit)

@@ -76,7 +76,7 @@ func (r *Retriever) retrieve(ctx context.Context, w http.ResponseWriter, req *ht
 		return nil, badRequest("header %s is missing or no number: send the epoch of your access data", epochHeader)
 	}
 	var in retrieveRequest
-	if err := decodeBody(w, req, &in); err != nil {
+	if err := decodeBody(w, req, maxBody, &in); err != nil {
 		return nil, err
 	}
 	if err := checkQuery(in.Query); err != nil {

@@ -44,7 +44,8 @@ type Request struct {
 type Response struct {
 	Tenant string `json:"tenant"`
 	Index  string `json:"index"`
-	// Reranked tells whether the order is that of a reranker.
+	// Reranked tells whether the order is that of the recipe's reranker; where the recipe has one, false means that it
+	// failed and that the order is the fused one.
 	Reranked bool  `json:"reranked"`
 	Hits     []Hit `json:"hits"`
 }
@@ -61,23 +62,28 @@ type Hit struct {
 	Page     int32     `json:"page"`
 	Modified time.Time `json:"modified"`
 	Text     string    `json:"text"`
-	Score    float64   `json:"score"`
+	// Score decides the order, and may be compared within one answer alone: the fused score; or, where the answer is
+	// reranked, the reranker's; or, for a passage behind its candidates, less than the least of those by 1 and by as much
+	// as its fused score is below that of the last candidate.
+	Score float64 `json:"score"`
 	// Ranks and Scores are given for explain "Ranks" alone.
 	Ranks  *Ranks  `json:"ranks,omitempty"`
 	Scores *Scores `json:"scores,omitempty"`
 }
 
-// Ranks count from 1; 0 is a passage that was not among a retriever's candidates.
+// Ranks count from 1; 0 is a passage that was not among a retriever's candidates, or not reranked.
 type Ranks struct {
-	BM25  int `json:"bm25"`
-	HNSW  int `json:"hnsw"`
-	Fused int `json:"fused"`
+	BM25   int `json:"bm25"`
+	HNSW   int `json:"hnsw"`
+	Fused  int `json:"fused"`
+	Rerank int `json:"rerank"`
 }
 
-// Scores of the retrievers: BM25, and the cosine.
+// Scores of the retrievers, BM25 and the cosine, and of the reranker alone.
 type Scores struct {
-	BM25 float64 `json:"bm25"`
-	HNSW float64 `json:"hnsw"`
+	BM25   float64 `json:"bm25"`
+	HNSW   float64 `json:"hnsw"`
+	Rerank float64 `json:"rerank"`
 }
 
 // retrieveRequest is the body of POST /v1/retrieve.

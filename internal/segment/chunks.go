@@ -10,15 +10,16 @@ import (
 	"quarry.dev/quarry/internal/segment/frame"
 )
 
-var chunksKind = frame.Kind{Name: "chunks.seg", Magic: [8]byte{'Q', 'R', 'Y', 'C', 'H', 'N', 'K', 0}, Version: 1}
+var chunksKind = frame.Kind{Name: "chunks.seg", Magic: [8]byte{'Q', 'R', 'Y', 'C', 'H', 'N', 'K', 0}, Version: 2}
 
-// Chunk is one passage. Start and End count Unicode code points of the parsed document; Text is what a reader is shown
-// (without the context that was only indexed); Page counts from 1, 0 where the format has no pages.
+// Chunk is one passage. Start and End count Unicode code points of the parsed document; Text is what a reader is shown;
+// Context was indexed before it, and a reranker is shown both; Page counts from 1, 0 where the format has no pages.
 type Chunk struct {
 	Document   string
 	Ordinal    uint32
 	Start, End uint32
 	Text       string
+	Context    string
 	Headings   []string
 	Page       int32
 	Modified   time.Time
@@ -67,7 +68,7 @@ func appendRecord(b []byte, document uint64, c *Chunk) []byte {
 	for _, h := range c.Headings {
 		b = appendString(b, h)
 	}
-	return appendString(b, c.Text)
+	return appendString(appendString(b, c.Context), c.Text)
 }
 
 func appendString(b []byte, s string) []byte {
@@ -151,6 +152,7 @@ func (c *Chunks) decode(i uint32) (Chunk, bool) {
 	for range headings {
 		chunk.Headings = append(chunk.Headings, string(in.Bytes(in.Uvarint())))
 	}
+	chunk.Context = string(in.Bytes(in.Uvarint()))
 	chunk.Text = string(in.Bytes(in.Uvarint()))
 	return chunk, !in.Bad() && in.Len() == 0
 }

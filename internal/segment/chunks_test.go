@@ -12,7 +12,7 @@ import (
 
 func sample() []Chunk {
 	return []Chunk{
-		{Document: "hr/leave.md", Ordinal: 0, Start: 0, End: 12, Text: "Leave policy", Modified: time.Date(2026, 10, 2, 8, 0, 0, 5, time.UTC)},
+		{Document: "hr/leave.md", Ordinal: 0, Start: 0, End: 12, Text: "Leave policy", Context: "Handbook > Leave", Modified: time.Date(2026, 10, 2, 8, 0, 0, 5, time.UTC)},
 		{Document: "hr/leave.md", Ordinal: 1, Start: 12, End: 40, Text: "शून्य 🙂", Headings: []string{"Leave", "Parental"}, Page: 3, Modified: time.Time{}},
 		{Document: "", Text: "", Page: -1},
 	}
