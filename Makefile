@@ -4,7 +4,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 # Every Go module of the repository; ./... does not cross their borders.
-MODULES := . hack/image hack/chart hack/plot
+MODULES := . hack/image hack/chart hack/kernels hack/plot
 IMAGE ?= quarry:dev
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # An existing value wins, for example one from setup-envtest.

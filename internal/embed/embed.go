@@ -1,39 +1,49 @@
 // Package embed turns texts into vectors with models that are part of the binary.
 package embed
 
-import (
-	"fmt"
-	"strings"
-)
+import "sync"
 
-// Encoder makes a vector of each text. It is safe for concurrent use, and equal texts give equal bits on every machine
-// and for any number of threads.
+// Encoder makes a vector of each text. It is safe for concurrent use, and equal texts give equal bits on every machine with
+// the same kernels, for any number of threads and whatever else is encoded with them.
 type Encoder interface {
 	// Dimensions is the length of each vector.
 	Dimensions() int
-	// Digest is "sha256:<hex>" over everything that the vectors depend on.
+	// Digest is "sha256:<hex>" over the model's files.
 	Digest() string
+	// Kernels names the instruction set whose roundings the vectors carry: avx512-vnni, avx-vnni, avx2, neon-dot or generic;
+	// exact for a model whose vectors are the same everywhere. Vectors of different kernels may be compared.
+	Kernels() string
 	// Encode returns one vector per text, of length 1, or all zeros for a text without any token.
 	Encode(texts []string) [][]float32
-	// CountTokens is the number of tokens of text, special ones aside.
+	// CountTokens is the number of tokens of text, special ones aside. It is not bounded by what the model reads of a text.
 	CountTokens(text string) int
+}
+
+// TokenEncoder makes a vector of each token as well, for late interaction.
+type TokenEncoder interface {
+	Encoder
+	// EncodeTokens returns the vectors of each text's tokens, special ones left out.
+	EncodeTokens(texts []string) []TokenVectors
+}
+
+// TokenVectors are a text's token vectors: N rows of Dimensions numbers, each of length 1.
+type TokenVectors struct {
+	Vectors []float32
+	N       int
 }
 
 // Static256 is the name of the static table of 256 dimensions.
 const Static256 = "static-256"
 
-// planned models are known to the API and come later.
-var planned = []string{"minilm-l6-v2", "multilingual-e5-small"}
+var builtin = map[string]func() (Encoder, error){
+	MiniLM:    sync.OnceValues(loadMini),
+	Static256: sync.OnceValues(loadStatic),
+}
 
-// Builtin returns the model of that name.
+// Builtin returns the model of that name, which is loaded once.
 func Builtin(model string) (Encoder, error) {
-	if model == Static256 {
-		return static256()
+	if _, err := Describe(model); err != nil {
+		return nil, err
 	}
-	for _, p := range planned {
-		if model == p {
-			return nil, fmt.Errorf("embedding.model: %s is not yet available: use %s", model, Static256)
-		}
-	}
-	return nil, fmt.Errorf("embedding.model: %q is unknown: use %s (%s not yet)", model, Static256, strings.Join(planned, ", "))
+	return builtin[model]()
 }

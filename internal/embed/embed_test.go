@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"quarry.dev/quarry/internal/embed/safetensors"
 	"quarry.dev/quarry/internal/testdata"
 )
 
@@ -24,7 +25,7 @@ func model(t testing.TB) *static {
 	return e.(*static)
 }
 
-var plain = sync.OnceValue(func() *reference { return newReference(staticVocabulary) })
+var plain = sync.OnceValue(func() *reference { return newReference(vocabularyText) })
 
 func checkTokens(t testing.TB, s *static, text string) {
 	t.Helper()
@@ -47,7 +48,7 @@ func TestTokens(t *testing.T) {
 		strings.Repeat("a", 101):    "[UNK]",
 		"caf\u00e9 cafe\u0301 CAFÉ": "cafe cafe cafe",
 	} {
-		lines := strings.Split(staticVocabulary, "\n")
+		lines := strings.Split(vocabularyText, "\n")
 		var got []string
 		for _, id := range (&tokenizer{vocab: s.vocab}).tokens(text) {
 			got = append(got, lines[id])
@@ -103,14 +104,18 @@ func TestTokensOfRealTexts(t *testing.T) {
 // naive is the definition of the model: sum of int8 rows, then L2 norm.
 func naive(t testing.TB, text string) []float64 {
 	t.Helper()
-	data, _, err := tensor(staticTable, "embeddings", "I8")
+	f, err := safetensors.Open(staticTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := f.Int8("embeddings", -1, dimensions)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum, square := make([]float64, dimensions), 0.0
 	for _, id := range plain().tokens(text) {
 		for i := range sum {
-			sum[i] += float64(int8(data[int(id)*dimensions+i]))
+			sum[i] += float64(data[int(id)*dimensions+i])
 		}
 	}
 	for _, v := range sum {
@@ -172,14 +177,14 @@ func TestSimilarity(t *testing.T) {
 
 func TestBuiltin(t *testing.T) {
 	s := model(t)
-	if s.Dimensions() != 256 || len(s.Digest()) != 71 || s.Digest() != digest(staticTable, staticVocabulary) {
+	if s.Dimensions() != 256 || len(s.Digest()) != 71 || s.Digest() != digest(staticTable, vocabularyText) {
 		t.Errorf("%d dimensions, digest %s", s.Dimensions(), s.Digest())
 	}
 	card, err := os.ReadFile("models/MODEL.md")
 	if err != nil || !strings.Contains(string(card), s.Digest()) {
 		t.Errorf("the model card lacks the digest %s: %v", s.Digest(), err)
 	}
-	for name, want := range map[string]string{"minilm-l6-v2": "not yet", "multilingual-e5-small": "not yet", "x": "unknown", "": "unknown"} {
+	for name, want := range map[string]string{"multilingual-e5-small": "use minilm-l6-v2 or static-256", "": "unknown"} {
 		if _, err := Builtin(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Builtin(%q): %v", name, err)
 		}
@@ -200,11 +205,11 @@ func TestBadModelFiles(t *testing.T) {
 		"offsets":    file(`{"embeddings":{"dtype":"I8","shape":[1,256],"data_offsets":[9,3]}}`, 256),
 		"other rows": file(`{"embeddings":{"dtype":"I8","shape":[2,256],"data_offsets":[0,512]}}`, 512),
 	} {
-		if _, err := newStatic(f, "[UNK]\n"); err == nil {
+		if _, err := newStatic(f, &vocabulary{size: 1}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := newStatic(file(`{"embeddings":{"dtype":"I8","shape":[1,256],"data_offsets":[0,256]}}`, 256), "[UNK]\n"); err != nil {
+	if _, err := newStatic(file(`{"embeddings":{"dtype":"I8","shape":[1,256],"data_offsets":[0,256]}}`, 256), &vocabulary{size: 1}); err != nil {
 		t.Errorf("good file: %v", err)
 	}
 	if _, err := newVocabulary("a\nb\n"); err == nil {
@@ -215,7 +220,7 @@ func TestBadModelFiles(t *testing.T) {
 // passages are n texts of 100 words drawn from the vocabulary by a skewed law, with marks and capitals.
 func passages(n int) []string {
 	var words []string
-	for w := range strings.SplitSeq(staticVocabulary, "\n") {
+	for w := range strings.SplitSeq(vocabularyText, "\n") {
 		if len(w) > 2 && w[0] >= 'a' && w[0] <= 'z' {
 			words = append(words, w)
 		}

@@ -10,13 +10,12 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"quarry.dev/quarry/internal/embed/safetensors"
 )
 
 //go:embed models/static-256.safetensors
 var staticTable []byte
-
-//go:embed models/vocab.txt
-var staticVocabulary string
 
 const (
 	dimensions = 256
@@ -40,22 +39,24 @@ type static struct {
 	tokenizers sync.Pool
 }
 
-// static256 loads the table once.
-var static256 = sync.OnceValues(func() (Encoder, error) { return newStatic(staticTable, staticVocabulary) })
+func loadStatic() (Encoder, error) {
+	v, err := sharedVocabulary()
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", Static256, err)
+	}
+	return newStatic(staticTable, v)
+}
 
-func newStatic(file []byte, vocab string) (*static, error) {
-	data, shape, err := tensor(file, "embeddings", "I8")
+func newStatic(file []byte, v *vocabulary) (*static, error) {
+	f, err := safetensors.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", Static256, err)
 	}
-	v, err := newVocabulary(vocab)
+	data, err := f.Tensor("embeddings", "I8", v.size, dimensions)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", Static256, err)
 	}
-	if len(shape) != 2 || shape[0] != v.size || shape[1] != dimensions || len(data) != v.size*dimensions {
-		return nil, fmt.Errorf("model %s: table of shape %v and %d bytes, want [%d %d]", Static256, shape, len(data), v.size, dimensions)
-	}
-	s := &static{table: make([]uint64, len(data)/8), vocab: v, digest: digest(file, vocab)}
+	s := &static{table: make([]uint64, len(data)/8), vocab: v, digest: digest(file, vocabularyText)}
 	for i := range s.table {
 		s.table[i] = binary.LittleEndian.Uint64(data[8*i:]) ^ 0x8080808080808080
 	}
@@ -75,6 +76,9 @@ func (s *static) Dimensions() int { return dimensions }
 
 func (s *static) Digest() string { return s.digest }
 
+// Kernels: the sums are of integers.
+func (s *static) Kernels() string { return "exact" }
+
 func (s *static) CountTokens(text string) int {
 	t := s.tokenizers.Get().(*tokenizer)
 	n := len(t.tokens(text))
@@ -83,11 +87,7 @@ func (s *static) CountTokens(text string) int {
 }
 
 func (s *static) Encode(texts []string) [][]float32 {
-	out := make([][]float32, len(texts))
-	backing := make([]float32, len(texts)*dimensions)
-	for i := range out {
-		out[i] = backing[i*dimensions : (i+1)*dimensions : (i+1)*dimensions]
-	}
+	out := rows(len(texts), dimensions)
 	var done atomic.Int64
 	work := func() {
 		t := s.tokenizers.Get().(*tokenizer)
@@ -111,6 +111,31 @@ func (s *static) Encode(texts []string) [][]float32 {
 		work()
 	}
 	wg.Wait()
+	return out
+}
+
+// rows are n vectors in one piece of memory.
+func rows(n, width int) [][]float32 {
+	out, backing := make([][]float32, n), make([]float32, n*width)
+	for i := range out {
+		out[i] = backing[i*width : (i+1)*width : (i+1)*width]
+	}
+	return out
+}
+
+// EncodeTokens gives the rows of the tokens.
+func (s *static) EncodeTokens(texts []string) []TokenVectors {
+	out := make([]TokenVectors, len(texts))
+	t := s.tokenizers.Get().(*tokenizer)
+	defer s.tokenizers.Put(t)
+	for i, text := range texts {
+		ids := t.tokens(text)
+		v := make([]float32, len(ids)*dimensions)
+		for k := range ids {
+			s.encode(v[k*dimensions:][:dimensions], ids[k:k+1])
+		}
+		out[i] = TokenVectors{v, len(ids)}
+	}
 	return out
 }
 

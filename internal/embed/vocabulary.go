@@ -1,9 +1,18 @@
 package embed
 
 import (
+	_ "embed" // the vocabulary is part of the binary
 	"fmt"
 	"strings"
+	"sync"
 )
+
+// vocabularyText is that of both builtin models.
+//
+//go:embed models/vocab.txt
+var vocabularyText string
+
+var sharedVocabulary = sync.OnceValues(func() (*vocabulary, error) { return newVocabulary(vocabularyText) })
 
 const (
 	fnvOffset = 14695981039346656037
@@ -30,20 +39,26 @@ type slot struct {
 type vocabulary struct {
 	start, next pieces
 	size        int
-	unknown     int32
+	// numbers of [UNK], and of the marks at the ends of a sequence, [CLS] and [SEP]
+	unknown, begin, end int32
 }
 
 // newVocabulary reads a vocab.txt, one piece a line; the number of a piece is its line.
 func newVocabulary(text string) (*vocabulary, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	v := &vocabulary{start: newPieces(len(lines)), next: newPieces(len(lines)), size: len(lines), unknown: -1}
+	v := &vocabulary{start: newPieces(len(lines)), next: newPieces(len(lines)), size: len(lines), unknown: -1, begin: -1, end: -1}
 	for i, s := range lines {
 		s = strings.TrimSuffix(s, "\r")
 		if len(s) > longestPiece {
 			return nil, fmt.Errorf("vocabulary line %d: piece of %d bytes, at most %d", i+1, len(s), longestPiece)
 		}
-		if s == "[UNK]" {
+		switch s {
+		case "[UNK]":
 			v.unknown = int32(i)
+		case "[CLS]":
+			v.begin = int32(i)
+		case "[SEP]":
+			v.end = int32(i)
 		}
 		if c, ok := strings.CutPrefix(s, "##"); ok && c != "" {
 			v.next.add(c, int32(i))
@@ -51,8 +66,8 @@ func newVocabulary(text string) (*vocabulary, error) {
 			v.start.add(s, int32(i))
 		}
 	}
-	if v.unknown < 0 {
-		return nil, fmt.Errorf("vocabulary has no [UNK]")
+	if min(v.unknown, v.begin, v.end) < 0 {
+		return nil, fmt.Errorf("vocabulary lacks [UNK], [CLS] or [SEP]")
 	}
 	return v, nil
 }

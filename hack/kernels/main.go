@@ -1,0 +1,21 @@
+// Command kernels writes the amd64 kernels of internal/embed/kernel: each loop is described once and printed for every
+// instruction set. Run it by hack/generate.
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+)
+
+func main() {
+	ConstraintExpr("amd64")
+	avx512.mulInt8(6, 4)
+	avx2.mulInt8(4, 2)
+	for _, v := range []isa{avx512, avx2} {
+		v.mulFloat(6, 2)
+		v.addNorm()
+		v.quantize()
+		v.gelu()
+		v.softmax()
+	}
+	Generate()
+}
