@@ -156,6 +156,7 @@ var _ = Describe("an Index", func() {
 		Expect(live.Status.Artifact.URI).To(HavePrefix("s3://quarry/acme/indexes/"))
 		Expect(live.Status.Artifact.Digest).To(HavePrefix("sha256:"))
 		Expect(live.Status.Attestation.Dimensions).To(Equal(int32(256)))
+		Expect(live.Status.Attestation.EmbeddingKernels).To(Equal("exact"))
 		for _, stage := range desired.Stages(index) {
 			Expect(jobs.runs()[part(index, stage)]).To(Equal(1), string(stage))
 		}

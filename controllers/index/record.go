@@ -60,8 +60,9 @@ func recordManifest(s *scope, manifest artifact.Manifest, digest, key string) {
 		Digest: digest, Bytes: manifest.Bytes(), Segments: int32(len(manifest.Segments)),
 	}
 	status.Attestation = &v1alpha1.AttestationStatus{
-		EmbeddingModelDigest: manifest.Attestation.EmbeddingModelDigest, Dimensions: manifest.Attestation.Dimensions,
-		Analyzer: manifest.Attestation.Analyzer, FormatVersion: manifest.Attestation.FormatVersion,
+		EmbeddingModelDigest: manifest.Attestation.EmbeddingModelDigest, EmbeddingKernels: manifest.Attestation.EmbeddingKernels,
+		Dimensions: manifest.Attestation.Dimensions,
+		Analyzer:   manifest.Attestation.Analyzer, FormatVersion: manifest.Attestation.FormatVersion,
 	}
 	counts := &v1alpha1.CountsStatus{}
 	if status.Counts != nil {

@@ -29,9 +29,11 @@ type SegmentRef struct {
 // Attestation says what the vectors and terms were made with.
 type Attestation struct {
 	EmbeddingModelDigest string `json:"embeddingModelDigest"`
-	Dimensions           int32  `json:"dimensions"`
-	Analyzer             string `json:"analyzer"`
-	FormatVersion        string `json:"formatVersion"`
+	// EmbeddingKernels are the sets of CPU instructions whose roundings the vectors carry, sorted, with commas between them.
+	EmbeddingKernels string `json:"embeddingKernels"`
+	Dimensions       int32  `json:"dimensions"`
+	Analyzer         string `json:"analyzer"`
+	FormatVersion    string `json:"formatVersion"`
 }
 
 // Counts of an index. They are facts of its content, never of how much work a build spared.

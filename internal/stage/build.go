@@ -31,21 +31,21 @@ func Build(ctx context.Context, e Env) (Report, error) {
 		return Report{}, &NoChunksError{Documents: int(r.Documents), Failed: int(r.Failed)}
 	}
 	p := progress{out: e.Out, report: &r, total: len(docs)}
-	files, chunks, err := e.assemble(ctx, s, docs)
+	made, err := e.assemble(ctx, s, docs)
 	if err != nil {
 		return Report{}, err
 	}
-	r.Chunks = int64(chunks)
-	seg, err := e.upload(ctx, files)
+	r.Chunks = int64(made.chunks)
+	seg, err := e.upload(ctx, made.files)
 	if err != nil {
 		return Report{}, err
 	}
-	seg.Documents, seg.Chunks = uint32(len(docs)), chunks
+	seg.Documents, seg.Chunks = uint32(len(docs)), made.chunks
 	m := artifact.Manifest{
 		FormatVersion: artifact.FormatVersion, Snapshot: e.Config.Snapshot, IndexingDigest: jsonDigest(e.Config.Indexing),
 		Segments: []artifact.SegmentRef{seg},
-		Attestation: artifact.Attestation{EmbeddingModelDigest: s.encoder.Digest(), Dimensions: int32(s.encoder.Dimensions()),
-			Analyzer: e.Config.Indexing.BM25.Analyzer, FormatVersion: artifact.FormatVersion},
+		Attestation: artifact.Attestation{EmbeddingModelDigest: s.encoder.Digest(), EmbeddingKernels: made.kernels, Dimensions: int32(s.encoder.Dimensions()),
+			Analyzer: analyzerName(e.Config.Indexing.BM25), FormatVersion: artifact.FormatVersion},
 		Counts: artifact.Counts{Documents: r.Documents, FailedDocuments: r.Failed, Chunks: r.Chunks, Tokens: r.Tokens},
 	}
 	if r.Manifest, r.ManifestDigest, err = artifact.WriteManifest(ctx, e.Artifacts, e.Config.ContentDigest, m); err != nil {
@@ -73,56 +73,82 @@ func (e Env) allReadable(ctx context.Context, r *Report) (docs []source.Entry, e
 	return docs, nil
 }
 
-// assemble returns the files of the segment. The number of a chunk is its rank by (document, position).
-func (e Env) assemble(ctx context.Context, s settings, docs []source.Entry) (map[string][]byte, uint32, error) {
+// assembly is a segment before it is stored. kernels are all those that made a vector of it, sorted, with commas between them.
+type assembly struct {
+	files   map[string][]byte
+	chunks  uint32
+	kernels string
+}
+
+// assemble makes the segment. The number of a chunk is its rank by (document, position).
+func (e Env) assemble(ctx context.Context, s settings, docs []source.Entry) (made assembly, err error) {
 	caches := [2]*artifact.Cache{}
 	for i, c := range []struct{ stage, settings string }{{NameChunk, s.chunk}, {NameEmbed, s.embed}} {
-		var err error
 		if caches[i], err = artifact.OpenCache(ctx, e.Artifacts, c.stage, c.settings); err != nil {
-			return nil, 0, err
+			return made, err
 		}
 	}
 	chunked, err := readAll(ctx, caches[0], NameChunk, docs, decodeChunks)
 	if err != nil {
-		return nil, 0, err
+		return made, err
 	}
 	contexts, err := e.readContexts(ctx, s, docs, chunked)
 	if err != nil {
-		return nil, 0, err
+		return made, err
 	}
 	vectors, err := readAll(ctx, caches[1], NameEmbed, docs, decodeVectors(s.encoder.Dimensions()))
 	if err != nil {
-		return nil, 0, err
+		return made, err
 	}
-	analyzer, err := bm25.NewAnalyzer(e.Config.Indexing.BM25.Analyzer)
+	analyzer, err := bm25.NewAnalyzer(analyzerName(e.Config.Indexing.BM25))
 	if err != nil {
-		return nil, 0, fmt.Errorf("indexing.bm25.analyzer: %w", err)
+		return made, fmt.Errorf("indexing.bm25.analyzer: %w", err)
 	}
 	postings := bm25.NewBuilder(analyzer)
 	var passages []segment.Chunk
 	var matrix [][]float32
 	table := make([]access.Doc, len(docs))
 	for i, d := range docs {
-		if len(vectors[i]) != len(chunked[i].Chunks) || len(contexts[i]) != len(chunked[i].Chunks) {
-			return nil, 0, fmt.Errorf("%q has %d chunks, %d contexts and %d vectors: delete the damaged caches and build again",
-				d.Key, len(chunked[i].Chunks), len(contexts[i]), len(vectors[i]))
+		if len(vectors[i].vectors) != len(chunked[i].Chunks) || len(contexts[i]) != len(chunked[i].Chunks) {
+			return made, fmt.Errorf("%q has %d chunks, %d contexts and %d vectors: delete the damaged caches and build again",
+				d.Key, len(chunked[i].Chunks), len(contexts[i]), len(vectors[i].vectors))
 		}
 		table[i] = access.Doc{Key: d.Key, Allow: d.Allow, FirstChunk: uint32(len(passages)), Chunks: uint32(len(chunked[i].Chunks))}
 		for _, text := range indexedTexts(chunked[i], contexts[i]) {
 			postings.Add(text)
 		}
-		passages = append(passages, passagesOf(d, chunked[i])...)
-		matrix = append(matrix, vectors[i]...)
+		passages = append(passages, passagesOf(d, chunked[i], contexts[i])...)
+		matrix = append(matrix, vectors[i].vectors...)
 	}
-	files, err := e.encode(postings, passages, matrix, table)
-	return files, uint32(len(passages)), err
+	made.chunks, made.kernels = uint32(len(passages)), kernelsOf(vectors)
+	made.files, err = e.encode(postings, passages, matrix, table)
+	return made, err
 }
 
-func passagesOf(d source.Entry, c ChunkedDocument) []segment.Chunk {
+func kernelsOf(vectors []embedded) string {
+	var names []string
+	for _, v := range vectors {
+		if len(v.vectors) > 0 {
+			names = append(names, v.kernels)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
+}
+
+// analyzerName is the name by which a segment remembers its analyzer.
+func analyzerName(s v1alpha1.BM25Spec) string {
+	if s.Accents == v1alpha1.AccentsFold {
+		return s.Analyzer + bm25.Folded
+	}
+	return s.Analyzer
+}
+
+func passagesOf(d source.Entry, c ChunkedDocument, contexts []string) []segment.Chunk {
 	out := make([]segment.Chunk, len(c.Chunks))
 	for i, p := range c.Chunks {
 		out[i] = segment.Chunk{Document: d.Key, Ordinal: uint32(i), Start: uint32(p.Start), End: uint32(p.End),
-			Text: p.Text, Headings: p.Headings, Page: p.Page, Modified: d.Modified}
+			Text: p.Text, Context: contexts[i], Headings: p.Headings, Page: p.Page, Modified: d.Modified}
 	}
 	return out
 }

@@ -19,7 +19,7 @@ import (
 const (
 	chunkVersion   = "chunk/1"
 	contextVersion = "contextualize/1"
-	embedVersion   = "embed/1"
+	embedVersion   = "embed/2"
 )
 
 // ChunkedDocument is the cached result of the chunk stage.
@@ -157,9 +157,16 @@ func decodeContexts(value []byte) (c []string, err error) {
 	return c, err
 }
 
-// encodeVectors writes a matrix of float32, little endian, row by row.
-func encodeVectors(vectors [][]float32) []byte {
-	var out []byte
+// embedded is the cached result of the embed stage. The nodes of a cluster may differ, and what is reused may come of other
+// kernels than what is made now, so each document remembers its own.
+type embedded struct {
+	kernels string
+	vectors [][]float32
+}
+
+// encodeVectors writes the length and the name of the kernels, then a matrix of float32, little endian, row by row.
+func encodeVectors(kernels string, vectors [][]float32) []byte {
+	out := append([]byte{byte(len(kernels))}, kernels...)
 	for _, v := range vectors {
 		for _, x := range v {
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
@@ -168,20 +175,24 @@ func encodeVectors(vectors [][]float32) []byte {
 	return out
 }
 
-func decodeVectors(dimensions int) func([]byte) ([][]float32, error) {
-	return func(value []byte) ([][]float32, error) {
+func decodeVectors(dimensions int) func([]byte) (embedded, error) {
+	return func(value []byte) (e embedded, err error) {
+		if len(value) == 0 || len(value) < 1+int(value[0]) {
+			return e, fmt.Errorf("%d bytes do not hold the name of the kernels", len(value))
+		}
+		e.kernels, value = string(value[1:1+value[0]]), value[1+value[0]:]
 		row := 4 * dimensions
 		if len(value)%row != 0 {
-			return nil, fmt.Errorf("%d bytes are no rows of %d dimensions", len(value), dimensions)
+			return e, fmt.Errorf("%d bytes are no rows of %d dimensions", len(value), dimensions)
 		}
-		out := make([][]float32, 0, len(value)/row)
+		e.vectors = make([][]float32, 0, len(value)/row)
 		for ; len(value) > 0; value = value[row:] {
 			v := make([]float32, dimensions)
 			for i := range v {
 				v[i] = math.Float32frombits(binary.LittleEndian.Uint32(value[4*i:]))
 			}
-			out = append(out, v)
+			e.vectors = append(e.vectors, v)
 		}
-		return out, nil
+		return e, nil
 	}
 }

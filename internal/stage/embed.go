@@ -41,7 +41,7 @@ func Embed(ctx context.Context, e Env, shard int) (Report, error) {
 	return e.derive(ctx, NameEmbed, shard, func(s settings, docs []source.Entry, chunked []ChunkedDocument, contexts [][]string) ([][]byte, error) {
 		values := make([][]byte, len(docs))
 		for i, d := range chunked {
-			values[i] = encodeVectors(s.encoder.Encode(indexedTexts(d, contexts[i])))
+			values[i] = encodeVectors(s.encoder.Kernels(), s.encoder.Encode(indexedTexts(d, contexts[i])))
 		}
 		return values, nil
 	})
