@@ -3,6 +3,7 @@ package rerank
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Reason says why there are no scores: a label of metrics, from this closed list.
@@ -35,6 +36,10 @@ const (
 type Failure struct {
 	Reason  Reason
 	Message string
+
+	// again: the same request may succeed, but not before after has passed.
+	again bool
+	after time.Duration
 }
 
 // Error implements error.
@@ -42,7 +47,7 @@ func (f *Failure) Error() string { return "rerank: " + string(f.Reason) + ": " +
 
 func contextFailure(ctx context.Context) *Failure {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &Failure{ReasonTimeout, "the time for reranking has passed"}
+		return &Failure{Reason: ReasonTimeout, Message: "the time for reranking has passed"}
 	}
-	return &Failure{ReasonCancelled, "nobody waits for the scores"}
+	return &Failure{Reason: ReasonCancelled, Message: "nobody waits for the scores"}
 }

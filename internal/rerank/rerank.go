@@ -104,14 +104,23 @@ func New(spec v1alpha1.RerankSpec, o Options) (Scorer, error) {
 		o.Metrics = NewMetrics(nil)
 	}
 	switch r.Type {
-	case v1alpha1.RerankBuiltin:
-		encoder, err := embed.Builtin(r.Model)
-		if err != nil {
-			return nil, fmt.Errorf("rerank: %w", err)
-		}
+	case v1alpha1.RerankNone:
+		return nil, fmt.Errorf("rerank.type is %s: there is nothing to score with", r.Type)
+	case v1alpha1.RerankTypeEndpoint:
+		return NewEndpoint(*spec.Endpoint, o)
+	}
+	encoder, err := embed.Builtin(r.Model)
+	if err != nil {
+		return nil, fmt.Errorf("rerank: %w", err)
+	}
+	if r.Type == v1alpha1.RerankBuiltin {
 		return NewBuiltin(encoder, o.Metrics), nil
 	}
-	return nil, fmt.Errorf("rerank.type is %q: there is nothing to score with", r.Type)
+	tokens, ok := encoder.(embed.TokenEncoder)
+	if !ok {
+		return nil, fmt.Errorf("rerank.model is %q: it has no token vectors, use another", r.Model)
+	}
+	return NewLateInteraction(tokens, o.Metrics), nil
 }
 
 // Clip cuts a text to MaxText bytes, between two characters.

@@ -2,6 +2,7 @@ package search
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
@@ -14,18 +15,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"context"
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/bm25"
+	"quarry.dev/quarry/internal/embed"
 	"quarry.dev/quarry/internal/hnsw"
 	"quarry.dev/quarry/internal/identity"
+	"quarry.dev/quarry/internal/rerank"
 	"quarry.dev/quarry/internal/segment"
 )
 
@@ -41,6 +46,7 @@ type hashed struct{}
 
 func (hashed) Dimensions() int             { return 16 }
 func (hashed) Digest() string              { return "hashed" }
+func (hashed) Kernels() string             { return "exact" }
 func (hashed) CountTokens(text string) int { return len(strings.Fields(text)) }
 func (hashed) Encode(texts []string) [][]float32 {
 	out := make([][]float32, len(texts))
@@ -67,6 +73,33 @@ func (hashed) Encode(texts []string) [][]float32 {
 	return out
 }
 
+// recorder keeps the passages that reach a Scorer, and fails or answers wrongly when it is told to.
+type recorder struct {
+	rerank.Scorer
+	mu     sync.Mutex
+	sent   []string
+	answer func(ctx context.Context, passages []string) ([]float64, error)
+}
+
+func (r *recorder) Score(ctx context.Context, query string, passages []string) ([]float64, error) {
+	r.mu.Lock()
+	r.sent = append(r.sent, passages...)
+	r.mu.Unlock()
+	if r.answer != nil {
+		return r.answer(ctx, passages)
+	}
+	return r.Scorer.Score(ctx, query, passages)
+}
+
+// taken returns what was sent since it was called last.
+func (r *recorder) taken() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.sent
+	r.sent = nil
+	return out
+}
+
 // storage is a mutable overlay.
 type storage struct {
 	mu      sync.Mutex
@@ -90,6 +123,8 @@ func (s *storage) set(epoch int64, entries map[string]access.OverlayEntry) {
 type stack struct {
 	gateway    *Gateway
 	bm25, hnsw *Retriever
+	reranker   *Reranker
+	scorer     *recorder
 	storage    *storage
 	routes     InProcess
 	log        *bytes.Buffer
@@ -177,10 +212,14 @@ func newStack(t *testing.T, documents []document, recipe v1alpha1.RetrievalSpec)
 		Tenant: "acme", Index: "support-acme-1", Signer: must[*identity.Signer](t)(identity.NewSigner(testStack, private)),
 		Table: table, Chunks: passages, Overlays: overlays, Metrics: NewMetrics("gateway", overlays), Log: log,
 	}
-	if err := s.gateway.SetRecipe(recipe, "http://bm25", "http://hnsw/"); err != nil {
+	if err := s.gateway.SetRecipe(recipe, v1alpha1.EmbeddingSpec{Model: embed.Static256}, Peers{"http://bm25", "http://hnsw/", "http://reranker"}); err != nil {
 		t.Fatal(err)
 	}
-	s.routes = InProcess{"bm25": s.bm25.Handler(), "hnsw": s.hnsw.Handler()}
+	scoring := rerank.NewMetrics(nil)
+	s.scorer = &recorder{Scorer: rerank.NewBuiltin(hashed{}, scoring)}
+	s.reranker = &Reranker{Index: "support-acme-1", Verifier: must[*identity.InternalVerifier](t)(identity.NewInternalVerifier(testStack, identity.RoleReranker, public)),
+		Scorer: s.scorer, Metrics: NewMetrics("reranker", nil), Scoring: scoring, Log: log}
+	s.routes = InProcess{"bm25": s.bm25.Handler(), "hnsw": s.hnsw.Handler(), "reranker": s.reranker.Handler()}
 	s.gateway.SetTransport(s.routes)
 	evalPrivate, evalPublic := keyPair(t)
 	s.evalSigner = must[*identity.Signer](t)(identity.NewSigner(testStack, evalPrivate))
@@ -273,4 +312,31 @@ func (s *stack) publish(t *testing.T, epoch int64, entries map[string]access.Ove
 	if err := s.gateway.Overlays.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// everything allows all chunks.
+func (s *stack) everything() *roaring.Bitmap {
+	all := roaring.New()
+	all.AddRange(0, uint64(s.gateway.Chunks.Len()))
+	return all
+}
+
+// sentFor asks, and returns the passages that were sent to the reranker.
+func (s *stack) sentFor(t *testing.T, query string) []string {
+	s.scorer.taken()
+	s.documents(t, "ann:hr", query)
+	return s.scorer.taken()
+}
+
+// counter is the value of a counter with that label.
+func counter(t *testing.T, m *Metrics, name, label string) float64 {
+	t.Helper()
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for line := range strings.Lines(w.Body.String()) {
+		if labels, value, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(labels, name+"{") && strings.Contains(labels, `"`+label+`"`) {
+			return must[float64](t)(strconv.ParseFloat(value, 64))
+		}
+	}
+	return 0
 }

@@ -35,13 +35,17 @@ func randomAllow(t *testing.T, rng *rand.Rand) access.Allow {
 }
 
 // TestAnswersTellNothingOfHiddenDocuments: the answer over a corpus is, byte for byte, the answer over the corpus without
-// what the caller may not read. Hiding goes by the index's own access and by overlays, both ways.
+// what the caller may not read. Hiding goes by the index's own access and by overlays, both ways. The stack over the whole
+// corpus has reranked for other callers before, the other one for nobody; and no passage that is hidden is sent to it.
 func TestAnswersTellNothingOfHiddenDocuments(t *testing.T) {
 	recipes := []v1alpha1.RetrievalSpec{
 		{}, {Candidates: 3, TopK: 3},
 		{Candidates: 5, Fusion: v1alpha1.FusionSpec{Type: v1alpha1.FusionReciprocalRank}},
+		{Rerank: v1alpha1.RerankSpec{Type: v1alpha1.RerankBuiltin, Candidates: 4}},
+		{Candidates: 5, Fusion: v1alpha1.FusionSpec{Type: v1alpha1.FusionReciprocalRank}, Rerank: v1alpha1.RerankSpec{Type: v1alpha1.RerankBuiltin}},
+		{Rerank: v1alpha1.RerankSpec{Type: v1alpha1.RerankTypeEndpoint, Candidates: 2, Endpoint: &v1alpha1.RerankEndpoint{}}},
 	}
-	compared := 0
+	compared, sent := 0, 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		var shared []string
@@ -70,10 +74,14 @@ func TestAnswersTellNothingOfHiddenDocuments(t *testing.T) {
 		for _, token := range []string{"ann:hr", "bob", "hr:eng", "eve"} {
 			id, _ := fakeUsers(token)
 			var visible []document
+			texts := map[string]bool{}
 			for _, d := range documents {
 				now := access.Overlay{Entries: overlay}
 				if now.Permits(d.key, d.allow, id) {
 					visible = append(visible, d)
+					for _, text := range d.texts {
+						texts[text] = true
+					}
 				}
 			}
 			part := newStack(t, visible, recipe)
@@ -87,9 +95,20 @@ func TestAnswersTellNothingOfHiddenDocuments(t *testing.T) {
 				if _, want := part.post(t, token, string(body)); got != want {
 					t.Fatalf("seed %d, %s, %s:\nwith hidden documents    %s\nwithout hidden documents %s", seed, token, body, got, want)
 				}
+				for _, text := range whole.scorer.taken() {
+					if !texts[text] {
+						t.Fatalf("seed %d, %s: a passage that is hidden from the caller was sent to the reranker: %q", seed, token, text)
+					}
+					sent++
+				}
+				if wants := recipe.Rerank.Type != ""; strings.Contains(got, `"reranked":true`) != wants {
+					t.Fatalf("seed %d: %s", seed, got)
+				}
 				compared++
 			}
 		}
 	}
-	t.Logf("%d answers compared", compared)
+	if compared == 0 || sent == 0 {
+		t.Errorf("%d answers compared, %d passages reranked", compared, sent)
+	}
 }

@@ -49,7 +49,7 @@ func (l lexical) Search(query string, allow *roaring.Bitmap, k int) (Ranking, er
 }
 
 func (l lexical) Score(query string, allow *roaring.Bitmap, chunks []uint32) ([]float64, error) {
-	return l.segment.Score(bm25.Query{Text: query, Allow: allow, K1: l.k1, B: l.b}, chunks), nil
+	return l.segment.Score(bm25.Query{Text: query, Allow: allow, K1: l.k1, B: l.b}, chunks)
 }
 
 type dense struct {
