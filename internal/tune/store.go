@@ -21,8 +21,10 @@ const (
 type Measurement struct {
 	Documents int64 `json:"documents"`
 	Chunks    int64 `json:"chunks"`
-	// Words is the mean number of words in the first k passages: what a language model would have to read.
-	Words float64 `json:"words"`
+	// Stale questions were left out: nothing of their evidence is there, or their asker may not read it.
+	Stale int `json:"stale,omitempty"`
+	// Characters is the mean length of the first ten passages together: what a language model would have to read.
+	Characters float64 `json:"characters"`
 	// IndexSeconds and AskSeconds are what it took; parts that were cached count as nothing.
 	IndexSeconds float64 `json:"indexSeconds"`
 	AskSeconds   float64 `json:"askSeconds"`
