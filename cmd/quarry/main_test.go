@@ -57,9 +57,12 @@ func TestMistakesAreExplained(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for says, args := range map[string][]string{
 		"--corpus is empty":     {"sync-once"},
-		"--out is empty":        {"local", "search", "x"},
+		"--dir DIR":             {"local", "search", "x"},
+		"*.quarry":              {"local", "search", "x", "y"},
 		"names no user":         {"local", "search", "x", "--as", "group:hr"},
-		"read the eval set":     {"local", "eval", "docs"},
+		"read the eval set":     {"local", "eval", "docs", "--set", "none"},
+		"either --beir":         {"local", "eval", "docs"},
+		"corpus.jsonl is miss":  {"local", "eval", "--beir", "none", "--out", "out"},
 		"config.json":           {"serve", "bm25", "--etc", "none"},
 		"JOB_COMPLETION_INDEX":  {"chunk", "--etc", "none", "--termination-log", ""},
 		"unknown command":       {"serf"},

@@ -47,7 +47,7 @@ func (g Gateway) search(ctx context.Context, client *http.Client, q Question, de
 	pause := cmp.Or(g.pause, firstPause)
 	for attempt := 1; ; attempt++ {
 		start := time.Now()
-		hits, retry, err := g.once(ctx, client, q.As, body)
+		hits, retry, err := g.once(ctx, client, q, depth, body)
 		if err == nil {
 			return hits, time.Since(start), nil
 		}
@@ -64,8 +64,12 @@ func (g Gateway) search(ctx context.Context, client *http.Client, q Question, de
 }
 
 // once sends one request. Retry tells whether asking again may help.
-func (g Gateway) once(ctx context.Context, client *http.Client, who Principal, body []byte) (hits []Hit, retry bool, err error) {
-	token, err := g.Token(who)
+func (g Gateway) once(ctx context.Context, client *http.Client, q Question, depth int, body []byte) (hits []Hit, retry bool, err error) {
+	if g.Ask != nil {
+		hits, err = g.Ask(ctx, q, depth)
+		return append([]Hit{}, hits...), false, err
+	}
+	token, err := g.Token(q.As)
 	if err != nil {
 		return nil, false, fmt.Errorf("mint a token: %w", err)
 	}

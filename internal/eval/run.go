@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,9 @@ type Gateway struct {
 	// Reranks tells that the recipe reranks. An answer in the fused order is then asked for again, and at last an error: it
 	// would measure the recipe without its reranker.
 	Reranks bool
+	// Ask, where set, answers instead of the URL: for one retriever alone, in this process. Depth is the number of passages
+	// that are wanted; more may come.
+	Ask func(ctx context.Context, q Question, depth int) ([]Hit, error)
 
 	pause time.Duration // before the second attempt; 0 means firstPause
 }
@@ -56,6 +60,8 @@ type RunInput struct {
 	AccessEpoch int64
 	// Client is http.DefaultClient's replacement; nil means one with a timeout of 30 s.
 	Client *http.Client
+	// Concurrency is how many questions are asked at once; 0 means a few.
+	Concurrency int
 	// Progress, when set, is called after each question.
 	Progress func(done, total int)
 }
@@ -103,7 +109,7 @@ func (in RunInput) check() error {
 		return errors.New("the eval set has no question: write one JSON object per line")
 	case len(in.Metrics) == 0:
 		return errors.New("no metric to measure: name one in spec.promotion.gate.metrics")
-	case in.Access == nil || in.InSnapshot == nil || in.Subject.Token == nil || in.Baseline != nil && in.Baseline.Token == nil:
+	case in.Access == nil || in.InSnapshot == nil || in.Subject.Token == nil && in.Subject.Ask == nil || in.Baseline != nil && in.Baseline.Token == nil:
 		return errors.New("a run needs access rules, a snapshot and a token for each gateway")
 	}
 	for _, m := range in.Metrics {
@@ -146,7 +152,7 @@ func (in RunInput) askAll(ctx context.Context, client *http.Client, questions []
 	var workers sync.WaitGroup
 	var progress sync.Mutex
 	done := 0
-	for range min(concurrency, len(questions)) {
+	for range min(cmp.Or(in.Concurrency, concurrency), len(questions)) {
 		workers.Go(func() {
 			for i := range next {
 				answers[i] = in.ask(ctx, client, questions[i])

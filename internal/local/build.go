@@ -7,16 +7,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"sigs.k8s.io/yaml"
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/artifact"
+	"quarry.dev/quarry/internal/embed"
 	"quarry.dev/quarry/internal/source"
 	"quarry.dev/quarry/internal/stage"
 )
@@ -30,7 +32,16 @@ type Recipe struct {
 
 // ReadRecipe reads a YAML file, refuses unknown fields, and fills in the API's defaults; without a recipe, or with one that
 // says nothing of access, everyone reads every document.
-func ReadRecipe(path string) (Recipe, error) {
+func ReadRecipe(path string) (Recipe, error) { return readRecipe(path, v1alpha1.IndexingSpec{}) }
+
+// ReadBEIRRecipe differs where a recipe says nothing: a document is one chunk, whose title is in its text already.
+func ReadBEIRRecipe(path string) (Recipe, error) {
+	return readRecipe(path, v1alpha1.IndexingSpec{
+		Chunking: v1alpha1.ChunkingSpec{Strategy: v1alpha1.ChunkWhole}, Context: v1alpha1.ContextSpec{Type: v1alpha1.ContextNone},
+	})
+}
+
+func readRecipe(path string, silent v1alpha1.IndexingSpec) (Recipe, error) {
 	r := Recipe{Access: v1alpha1.AccessSpec{Default: v1alpha1.AccessEveryone}}
 	if path != "" {
 		data, err := os.ReadFile(path)
@@ -48,6 +59,8 @@ func ReadRecipe(path string) (Recipe, error) {
 			return r, fmt.Errorf("recipe %s: %w: its fields are access, indexing and retrieval, with those of the Corpus and the RetrievalPipeline below them", path, err)
 		}
 	}
+	or(&r.Indexing.Chunking.Strategy, silent.Chunking.Strategy)
+	or(&r.Indexing.Context.Type, silent.Context.Type)
 	r.setDefaults()
 	return r, nil
 }
@@ -63,7 +76,7 @@ func (r *Recipe) setDefaults() {
 	}
 	or(&i.Context.Type, v1alpha1.ContextHeading)
 	or(&i.Embedding.Type, v1alpha1.EmbeddingBuiltin)
-	or(&i.Embedding.Model, "static-256")
+	or(&i.Embedding.Model, embed.DefaultModel)
 	or(&i.BM25.Analyzer, "english")
 	or(&i.HNSW.M, 16)
 	or(&i.HNSW.EfConstruction, 128)
@@ -76,13 +89,17 @@ func or[T comparable](value *T, fallback T) {
 	}
 }
 
-// configFile lies beside the artifacts and says what was built.
-const configFile = "local.json"
+// configFile lies beside the artifacts and says what Build made last; builds holds one such file for each recipe.
+const (
+	configFile = "local.json"
+	builds     = "builds"
+)
 
 // built is its content.
 type built struct {
 	Config stage.Config
 	Recipe Recipe
+	Report stage.Report
 }
 
 const (
@@ -90,21 +107,98 @@ const (
 	localIndex  = "local"
 )
 
-// DefaultOut is the folder of the artifacts of a folder of documents.
+// DefaultOut is where the index of a folder lies if nothing else is said: beside it.
 func DefaultOut(documents string) string { return filepath.Clean(documents) + ".quarry" }
 
-// Build indexes the folder documents into the folder out. What an earlier build did with the same settings is reused.
-func Build(ctx context.Context, documents, out string, r Recipe, progress io.Writer) (stage.Report, error) {
+// Progress is told how far a long piece of work is; what is one word.
+type Progress func(what string, done, total int)
+
+// Build indexes the files of a folder into the folder out, which must lie outside of it. What an earlier build made of the
+// same documents with the same settings is reused. Progress may be nil.
+func Build(ctx context.Context, documents, out string, r Recipe, progress Progress) (stage.Report, error) {
+	if err := checkFolders(documents, out); err != nil {
+		return stage.Report{}, err
+	}
+	b, err := prepare(ctx, artifact.NewDir(documents), out, r, progress)
+	if err != nil {
+		return b.Report, err
+	}
+	return b.Report, b.write(filepath.Join(out, configFile))
+}
+
+func checkFolders(documents, out string) error {
 	if stat, err := os.Stat(documents); err != nil || !stat.IsDir() {
-		return stage.Report{}, fmt.Errorf("documents %q: is no folder", documents)
+		return fmt.Errorf("documents %q: is no folder", documents)
 	}
 	if inside(documents, out) {
-		return stage.Report{}, fmt.Errorf("out %q lies in the folder of the documents: choose another, or it would be indexed too", out)
+		return fmt.Errorf("out %q lies in the folder of the documents: choose another, or it would be indexed too", out)
 	}
+	return nil
+}
+
+func (b built) write(path string) error {
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o600)
+}
+
+// readBuilt reads what Build left in out.
+func readBuilt(out string) (b built, err error) {
+	data, err := os.ReadFile(filepath.Join(out, configFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return b, fmt.Errorf("%q holds no index: run quarry local build first", out)
+	}
+	if err != nil {
+		return b, err
+	}
+	if err := json.Unmarshal(data, &b); err != nil {
+		return b, fmt.Errorf("%s: %w: build again", configFile, err)
+	}
+	return b, nil
+}
+
+// BuiltRecipe is the recipe of the index in out, if there is one.
+func BuiltRecipe(out string) (Recipe, bool) {
+	b, err := readBuilt(out)
+	return b.Recipe, err == nil
+}
+
+// State tells whether out holds an index, and whether a file of the documents is newer than it.
+func State(documents, out string) (built, changed bool) {
+	stat, err := os.Stat(filepath.Join(out, configFile))
+	if err != nil {
+		return false, false
+	}
+	err = filepath.WalkDir(documents, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && info.ModTime().After(stat.ModTime()) {
+			changed = true
+			return fs.SkipAll
+		}
+		return err
+	})
+	return true, changed || err != nil
+}
+
+// prepare makes the index of the documents in src, or finds it in out where this program has made it before.
+func prepare(ctx context.Context, src artifact.Bucket, out string, r Recipe, progress Progress) (built, error) {
 	if r.Indexing.Embedding.Type != v1alpha1.EmbeddingBuiltin {
-		return stage.Report{}, fmt.Errorf("indexing.embedding.type is %q: not yet available, use Builtin", r.Indexing.Embedding.Type)
+		return built{}, fmt.Errorf("indexing.embedding.type is %q: not yet available, use Builtin", r.Indexing.Embedding.Type)
 	}
-	src, art := artifact.NewDir(documents), artifact.NewDir(out)
+	unlock, err := lock(out)
+	if err != nil {
+		return built{}, err
+	}
+	defer unlock()
+	art := artifact.NewDir(out)
 	synced, err := source.Sync(ctx, source.SyncInput{
 		Source: src, Artifacts: art, Owner: artifact.Owner{ClusterUID: "local", Namespace: "local", Name: "local"},
 		Policy: access.FromSpec(r.Access),
@@ -112,28 +206,59 @@ func Build(ctx context.Context, documents, out string, r Recipe, progress io.Wri
 		Guard: source.GuardSpec{MaxPercent: 100, MaxDocuments: 1 << 30},
 	})
 	if err != nil {
-		return stage.Report{}, err
+		return built{}, err
 	}
 	indexing, err := json.Marshal(r.Indexing)
 	if err != nil {
-		return stage.Report{}, err
+		return built{}, err
 	}
-	config := stage.Config{
+	b := built{Recipe: r, Config: stage.Config{
 		Tenant: localTenant, Index: localIndex, Shards: 1, Snapshot: synced.Snapshot,
 		ContentDigest: artifact.Digest(append(indexing, synced.Snapshot...)),
 		Indexing:      r.Indexing, Retrieval: r.Retrieval,
+	}}
+	b.Config.VersionDigest = b.Config.ContentDigest
+	record := filepath.Join(out, builds, strings.TrimPrefix(artifact.Digest([]byte(b.Config.ContentDigest+program())), "sha256:")[:32]+".json")
+	if before, err := os.ReadFile(record); err == nil {
+		var found built
+		if json.Unmarshal(before, &found) == nil && found.Config.ManifestDigest != "" {
+			b.Config.ManifestDigest, b.Report = found.Config.ManifestDigest, found.Report
+			return b, nil
+		}
 	}
-	config.VersionDigest = config.ContentDigest
-	report, err := runStages(ctx, stage.Env{Config: config, Source: src, Artifacts: art, Out: progress})
+	if b.Report, err = runStages(ctx, stage.Env{Config: b.Config, Source: src, Artifacts: art, Progress: progress}); err != nil {
+		return b, err
+	}
+	b.Config.ManifestDigest = b.Report.ManifestDigest
+	return b, b.write(record)
+}
+
+// program tells two releases apart: another may make another index of the same settings.
+func program() string {
+	path, err := os.Executable()
 	if err != nil {
-		return report, err
+		return ""
 	}
-	config.ManifestDigest = report.ManifestDigest
-	text, err := json.MarshalIndent(built{config, r}, "", "  ")
+	stat, err := os.Stat(path)
 	if err != nil {
-		return report, err
+		return ""
 	}
-	return report, os.WriteFile(filepath.Join(out, configFile), append(text, '\n'), 0o600)
+	return fmt.Sprint(stat.Size(), stat.ModTime().UnixNano())
+}
+
+// lock keeps two processes from building in one folder at once: they share the reports between stages.
+func lock(out string) (unlock func(), err error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("out %q: %w: name another with --out", out, err)
+	}
+	f, err := os.OpenFile(filepath.Join(out, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("out %q: %w: name another with --out", out, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %q: %w", out, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // which unlocks
 }
 
 func runStages(ctx context.Context, env stage.Env) (stage.Report, error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/eval"
 	"quarry.dev/quarry/internal/search"
 )
 
@@ -30,6 +31,7 @@ access:
   - {prefix: public/, allow: [{type: Everyone}]}
 indexing:
   chunking: {strategy: Whole}
+  embedding: {model: static-256}
 retrieval: {topK: 2}
 `
 
@@ -79,10 +81,29 @@ func TestBuildSearchEval(t *testing.T) {
 			t.Errorf("%s gets %q, want %q", as, got, want)
 		}
 	}
-	judged, err := s.Eval(t.Context(), documents, []byte(setText), 5, nil)
-	if err != nil || judged.Leaks.Probes != 2 || judged.Leaks.Hits != 0 || len(judged.Errors) != 0 || judged.Metrics[0].Value != 1 {
-		t.Errorf("%s, %v", judged.Text(), err)
+	table, err := Compare(t.Context(), readSet(t, documents, write(t, dir+"/set.jsonl", setText)), out, recipe, nil, slog.New(slog.DiscardHandler))
+	if err != nil || table.Leaks == nil || *table.Leaks != (eval.LeakReport{Probes: 2}) || table.Invalid() != "" || len(table.Notes) != 1 {
+		t.Errorf("%+v, %v", table, err)
 	}
+	for _, system := range Systems() {
+		if f := table.Systems[system]["recall@1"]; f != (Figure{1, 1, 1}) {
+			t.Errorf("%s has recall@1 %+v", system, f)
+		}
+	}
+	for _, want := range []string{"3 documents, 2 chunks, 1 questions", "hybrid+rerank", "leaks: 0 forbidden hits in 2 answers", "1 documents could not be indexed (first: broken.md, Empty"} {
+		if !strings.Contains(table.Text(), want) {
+			t.Errorf("%q is not in\n%s", want, table.Text())
+		}
+	}
+}
+
+func readSet(t *testing.T, documents, file string) Set {
+	t.Helper()
+	set, err := ReadSet(documents, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
 }
 
 func TestBadInput(t *testing.T) {

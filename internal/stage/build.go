@@ -30,7 +30,7 @@ func Build(ctx context.Context, e Env) (Report, error) {
 	if r.Chunks == 0 {
 		return Report{}, &NoChunksError{Documents: int(r.Documents), Failed: int(r.Failed)}
 	}
-	p := progress{out: e.Out, report: &r, total: len(docs)}
+	p := progress{out: e.Out, tell: e.Progress, report: &r, total: len(docs)}
 	made, err := e.assemble(ctx, s, docs)
 	if err != nil {
 		return Report{}, err

@@ -93,7 +93,7 @@ func (r *Report) fail(f Failure) {
 }
 
 func (e Env) chunkAll(ctx context.Context, s settings, todo []source.Entry, total int, w *artifact.Writer, r *Report) error {
-	p := progress{out: e.Out, report: r, total: total}
+	p := progress{out: e.Out, tell: e.Progress, report: r, total: total}
 	denied := 0
 	for start := 0; start < len(todo); {
 		part := nextBatch(todo[start:])

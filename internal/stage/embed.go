@@ -81,7 +81,7 @@ func (e Env) derive(ctx context.Context, name string, shard int,
 	}
 	r := Report{Stage: name, Shard: shard, Documents: chunkReport.Documents, Failed: chunkReport.Failed, Tokens: chunkReport.Tokens, Chunks: chunkReport.Chunks}
 	todo := missing(cache, docs)
-	p := progress{out: e.Out, report: &r, total: len(docs)}
+	p := progress{out: e.Out, tell: e.Progress, report: &r, total: len(docs)}
 	made, w := int64(0), cache.NewWriter()
 	err = func() error {
 		for start := 0; start < len(todo); start += deriveBatch {

@@ -63,6 +63,8 @@ type Env struct {
 	Artifacts artifact.Bucket
 	// Out gets a line of progress every few seconds.
 	Out io.Writer
+	// Progress, where set, is told of each step: how many documents of a stage are done.
+	Progress func(stage string, done, total int)
 }
 
 func (e Env) shards() int { return max(int(e.Config.Shards), 1) }
@@ -173,12 +175,16 @@ const progressInterval = 5 * time.Second
 // progress writes one line now and then, and one at the end.
 type progress struct {
 	out    io.Writer
+	tell   func(stage string, done, total int)
 	report *Report
 	total  int
 	last   time.Time
 }
 
 func (p *progress) line(done int) {
+	if p.tell != nil {
+		p.tell(p.report.Stage, done, p.total)
+	}
 	if p.out == nil || (done < p.total && time.Since(p.last) < progressInterval) {
 		return
 	}
