@@ -4,32 +4,28 @@ package bm25
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"quarry.dev/quarry/internal/segment/frame"
 )
 
-// The body of bm25.seg, little endian:
+// The body of bm25.seg, little endian; every array starts where the one before ends:
 //
-//	chunks u32, terms u32, name length u32, zero u32
-//	bytes of all terms u64, bytes of all postings u64
+//	chunks u32, terms u32, blocks u32, name length u32
+//	bytes of all terms u64, bytes of all postings u64, sum of all lengths u64
 //	analyzer name
-//	chunks x u32   length of a chunk in terms
-//	terms x u32    document frequency
-//	terms x u32    length of the term
-//	terms x u64    end of the postings; they start where those of the term before end
-//	terms x u32    start of the term among the bytes of all terms
+//	chunks x u32       length of a chunk in terms
+//	(terms+1) x u64    start of a term among the bytes of all terms
+//	(terms+1) x u32    first block of a term
+//	terms x u32        document frequency
+//	(terms+1) x u64    start of a term's postings
+//	blocks x 24 bytes  block heads, see block.go
 //	bytes of all terms, ascending
-//	postings
+//	postings, then eight zero bytes, so that a reader may load a word at any byte
 //
-// The postings of a term are blocks of 128 chunks, the last one shorter: a head of uvarints (last chunk minus the last
-// chunk of the block before, largest tf, smallest length, bytes of the rest) and per chunk two uvarints (number minus the
-// number before, tf). The first difference of all counts from -1. A reader skips a block by its head; the head's impacts
-// bound every score within.
-var kind = frame.Kind{Name: "bm25.seg", Magic: [8]byte{'Q', 'R', 'Y', 'B', 'M', '2', '5', 0}, Version: 1}
-
-const blockSize = 128
+// Whoever opens a segment reads its header alone. A search reads the heads and blocks that it needs and checks what it reads,
+// so that damage is an error of that search and never a wrong memory access.
+var kind = frame.Kind{Name: "bm25.seg", Magic: [8]byte{'Q', 'R', 'Y', 'B', 'M', '2', '5', 0}, Version: 2}
 
 type posting struct{ chunk, tf uint32 }
 
@@ -46,8 +42,10 @@ func NewBuilder(a Analyzer) *Builder {
 }
 
 // Add appends one chunk. A text without terms is a chunk that no query finds.
-func (b *Builder) Add(text string) {
-	terms := b.analyzer.Terms(text)
+func (b *Builder) Add(text string) { b.AddTerms(b.analyzer.Terms(text)) }
+
+// AddTerms is Add for a text that was analyzed already.
+func (b *Builder) AddTerms(terms []string) {
 	chunk := uint32(len(b.lengths))
 	b.lengths = append(b.lengths, uint32(len(terms)))
 	for _, term := range terms {
@@ -67,50 +65,36 @@ func (b *Builder) Bytes() []byte {
 		terms = append(terms, term)
 	}
 	slices.Sort(terms)
-	var frequencies, termLengths, ends, starts, dictionary, postings []byte
+	le := binary.LittleEndian
+	var frequencies, firstBlocks, termStarts, starts, heads, dictionary, postings []byte
 	for _, term := range terms {
-		starts = binary.LittleEndian.AppendUint32(starts, uint32(len(dictionary)))
+		list := b.postings[term]
+		termStarts = le.AppendUint64(termStarts, uint64(len(dictionary)))
+		firstBlocks = le.AppendUint32(firstBlocks, uint32(len(heads)/headSize))
+		starts = le.AppendUint64(starts, uint64(len(postings)))
+		frequencies = le.AppendUint32(frequencies, uint32(len(list)))
 		dictionary = append(dictionary, term...)
-		termLengths = binary.LittleEndian.AppendUint32(termLengths, uint32(len(term)))
-		frequencies = binary.LittleEndian.AppendUint32(frequencies, uint32(len(b.postings[term])))
-		postings = b.appendPostings(postings, b.postings[term])
-		ends = binary.LittleEndian.AppendUint64(ends, uint64(len(postings)))
+		heads, postings = appendPostings(heads, postings, list, b.lengths)
 	}
-	name := b.analyzer.Name()
-	var body []byte
-	for _, v := range []int{len(b.lengths), len(terms), len(name), 0} {
-		body = binary.LittleEndian.AppendUint32(body, uint32(v))
-	}
-	body = binary.LittleEndian.AppendUint64(body, uint64(len(dictionary)))
-	body = binary.LittleEndian.AppendUint64(body, uint64(len(postings)))
-	body = append(body, name...)
+	termStarts = le.AppendUint64(termStarts, uint64(len(dictionary)))
+	firstBlocks = le.AppendUint32(firstBlocks, uint32(len(heads)/headSize))
+	starts = le.AppendUint64(starts, uint64(len(postings)))
+
+	name, total := b.analyzer.Name(), uint64(0)
+	var lengths []byte
 	for _, n := range b.lengths {
-		body = binary.LittleEndian.AppendUint32(body, n)
+		lengths = le.AppendUint32(lengths, n)
+		total += uint64(n)
 	}
-	for _, part := range [][]byte{frequencies, termLengths, ends, starts, dictionary, postings} {
+	var body []byte
+	for _, v := range []int{len(b.lengths), len(terms), len(heads) / headSize, len(name)} {
+		body = le.AppendUint32(body, uint32(v))
+	}
+	for _, v := range []uint64{uint64(len(dictionary)), uint64(len(postings)), total} {
+		body = le.AppendUint64(body, v)
+	}
+	for _, part := range [][]byte{[]byte(name), lengths, termStarts, firstBlocks, frequencies, starts, heads, dictionary, postings, make([]byte, padding)} {
 		body = append(body, part...)
 	}
 	return kind.Seal(body)
-}
-
-func (b *Builder) appendPostings(out []byte, list []posting) []byte {
-	var rest []byte
-	last := int64(-1) // the last chunk of the block before
-	for block := range slices.Chunk(list, blockSize) {
-		rest = rest[:0]
-		previous, maxTF, minLength := last, uint32(0), uint32(math.MaxUint32)
-		for _, p := range block {
-			rest = binary.AppendUvarint(rest, uint64(int64(p.chunk)-previous))
-			rest = binary.AppendUvarint(rest, uint64(p.tf))
-			previous = int64(p.chunk)
-			maxTF, minLength = max(maxTF, p.tf), min(minLength, b.lengths[p.chunk])
-		}
-		out = binary.AppendUvarint(out, uint64(previous-last))
-		out = binary.AppendUvarint(out, uint64(maxTF))
-		out = binary.AppendUvarint(out, uint64(minLength))
-		out = binary.AppendUvarint(out, uint64(len(rest)))
-		out = append(out, rest...)
-		last = previous
-	}
-	return out
 }

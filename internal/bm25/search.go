@@ -1,8 +1,6 @@
 package bm25
 
 import (
-	"cmp"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -10,8 +8,8 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// Query asks for the best K chunks among those that Allow holds. A nil Allow allows nothing. Text is plain text, whatever
-// characters it holds. K1 is from 0 to 100, B from 0 to 1.
+// Query asks for the best K chunks among those that Allow holds. A nil Allow allows nothing; one that was used must not
+// change. Text is plain text, whatever characters it holds. K1 is from 0 to 100, B from 0 to 1.
 type Query struct {
 	Text  string
 	Allow *roaring.Bitmap
@@ -34,73 +32,128 @@ type Result struct {
 }
 
 // Search returns the best chunks. A text without terms (blank, stop words only) has no hits and a bound of 0. The error
-// names the parameter that is out of range.
+// names the parameter that is out of range, or wraps frame.ErrCorrupt.
 func (s *Segment) Search(q Query) (Result, error) {
 	if q.K < 1 {
 		return Result{}, fmt.Errorf("k = %d: ask for at least 1 hit", q.K)
 	}
-	if err := q.checkParameters(); err != nil {
+	p, err := s.plan(q)
+	if err != nil {
 		return Result{}, err
 	}
-	sc := s.scratch.Get().(*scratch)
-	defer s.release(sc)
-	bound := s.accumulate(sc, q)
-	return Result{Hits: sc.best(q.K), Bound: bound}, nil
-}
-
-// checkParameters is written so that NaN is refused as well.
-func (q Query) checkParameters() error {
-	if !(q.K1 >= 0 && q.K1 <= 100) {
-		return fmt.Errorf("bm25.k1 = %v: it must be from 0 to 100", q.K1)
+	top := newTop(q.K)
+	if err := p.collect(top); err != nil {
+		return Result{}, err
 	}
-	if !(q.B >= 0 && q.B <= 1) {
-		return fmt.Errorf("bm25.b = %v: it must be from 0 to 1", q.B)
-	}
-	return nil
+	return Result{Hits: top.hits(), Bound: fromFixed(p.bound)}, nil
 }
 
 // Score returns what Search would give to each of these chunks, in their order: 0 for one that is not allowed, does not
-// exist or holds no term of the query. K is not looked at; parameters that Search refuses give only zeros.
-func (s *Segment) Score(q Query, chunks []uint32) []float64 {
+// exist or holds no term of the query. K is not looked at.
+func (s *Segment) Score(q Query, chunks []uint32) ([]float64, error) {
+	p, err := s.plan(q)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(chunks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return int(int64(chunks[a]) - int64(chunks[b])) })
 	scores := make([]float64, len(chunks))
-	if q.checkParameters() != nil {
-		return scores
-	}
-	sc := s.scratch.Get().(*scratch)
-	defer s.release(sc)
-	s.accumulate(sc, q)
-	for i, chunk := range chunks {
-		if chunk < s.chunks {
-			scores[i] = sc.scores[chunk]
+	for _, i := range order {
+		chunk := chunks[i]
+		if chunk >= s.chunks || !p.view.contains(chunk) {
+			continue
 		}
+		sum := int64(0)
+		for _, t := range p.terms {
+			gain, err := t.at(chunk)
+			if err != nil {
+				return nil, err
+			}
+			sum += gain
+		}
+		scores[i] = fromFixed(sum)
 	}
-	return scores
+	return scores, nil
 }
 
-// accumulate adds up the scores of all visible chunks, term after term in the order of the query, so that the last bit of
-// a score is the same however the segment is cut, and returns the bound.
-func (s *Segment) accumulate(sc *scratch, q Query) (bound float64) {
-	visible := s.setVisible(sc, q.Allow)
-	average := 0.0
-	if visible.chunks > 0 {
-		average = float64(visible.tokens) / float64(visible.chunks)
+// Scores are sums of fixed-point numbers with 32 bits below the point, because integers add up to the same in any order:
+// how a segment is cut, which term is looked at first, and what is skipped, leave no trace in the last bit.
+const (
+	fixed = 1 << 32
+	// maxBound keeps every sum far below the largest int64.
+	maxBound = 1 << 28
+)
+
+func fromFixed(v int64) float64 { return float64(v) / fixed }
+
+// plan is a query with the statistics of its visible set.
+type plan struct {
+	segment *Segment
+	view    *view
+	// terms that a visible chunk holds, each once.
+	terms []*term
+	bound int64
+}
+
+// term of a query.
+type term struct {
+	*cursor
+	segment *Segment
+	// weight is count*idf*(k1+1) in fixed point; base and slope make the length norm k1*(1-b+b*length/average).
+	weight, base, slope float64
+	// around the chunk that is looked at
+	ahead    int // block
+	boundOf  int // block whose bound is known; -1: none
+	bound    int64
+	inWindow int64 // bound of the window
+}
+
+// plan is written so that NaN is refused as well.
+func (s *Segment) plan(q Query) (*plan, error) {
+	if !(q.K1 >= 0 && q.K1 <= 100) {
+		return nil, fmt.Errorf("bm25.k1 = %v: it must be from 0 to 100", q.K1)
 	}
-	for _, term := range s.queryTerms(q.Text) {
-		postings, frequency := s.find(term.text)
-		sc.list = s.visiblePostings(sc, postings, frequency)
-		n, df := float64(visible.chunks), float64(len(sc.list))
-		weight := term.count * math.Log(1+(n-df+0.5)/(df+0.5)) * (q.K1 + 1)
-		bound += weight
-		for _, p := range sc.list {
-			tf, length := float64(p.tf), float64(s.length(p.chunk))
-			if sc.scores[p.chunk] == 0 {
-				sc.touched = append(sc.touched, p.chunk)
-			}
-			// The quotient is at most 1 in floating point too, so no sum passes the bound.
-			sc.scores[p.chunk] += weight * (tf / (tf + q.K1*(1-q.B+q.B*length/average)))
+	if !(q.B >= 0 && q.B <= 1) {
+		return nil, fmt.Errorf("bm25.b = %v: it must be from 0 to 1", q.B)
+	}
+	p := &plan{segment: s, view: s.view(q.Allow)}
+	slope := 0.0
+	if p.view.tokens > 0 {
+		slope = q.K1 * q.B * float64(p.view.chunks) / float64(p.view.tokens)
+	}
+	for _, word := range s.queryTerms(q.Text) {
+		l, df, err := s.lookUp(word.text, p.view)
+		if err != nil {
+			return nil, err
+		}
+		n, f := float64(p.view.chunks), float64(df)
+		weight := word.count * math.Log(1+(n-f+0.5)/(f+0.5)) * (q.K1 + 1)
+		p.bound += toFixed(weight * fixed)
+		if p.bound > maxBound*fixed {
+			return nil, fmt.Errorf("the question has too many words, %d distinct ones", len(p.terms))
+		}
+		if df > 0 {
+			p.terms = append(p.terms, &term{cursor: newCursor(l), segment: s, weight: weight * fixed,
+				base: q.K1 * (1 - q.B), slope: slope, boundOf: -1})
 		}
 	}
-	return bound
+	return p, nil
+}
+
+// lookUp finds the postings of a word, and in how many visible chunks it stands.
+func (s *Segment) lookUp(word string, v *view) (l postings, df uint32, err error) {
+	number, ok, err := s.find(word)
+	if err != nil || !ok {
+		return l, 0, err
+	}
+	if l, err = s.postingsOf(number); err != nil {
+		return l, 0, err
+	}
+	df, err = v.frequency(number, l)
+	return l, df, err
 }
 
 type queryTerm struct {
@@ -123,139 +176,28 @@ func (s *Segment) queryTerms(text string) []queryTerm {
 	return terms
 }
 
-// visibleStats are counts over the chunks that may be seen.
-type visibleStats struct{ chunks, tokens uint64 }
+func toFixed(v float64) int64 { return int64(v + 0.5) }
 
-// setVisible spreads the allow set into a flat bit set. Numbers beyond the segment are dropped.
-func (s *Segment) setVisible(sc *scratch, allow *roaring.Bitmap) (v visibleStats) {
-	if allow == nil {
-		return v
-	}
-	for it := allow.Iterator(); it.HasNext(); {
-		chunk := it.Next()
-		if chunk >= s.chunks {
-			break
-		}
-		sc.visible[chunk/64] |= 1 << (chunk % 64)
-		v.chunks++
-		v.tokens += uint64(s.length(chunk))
-	}
-	return v
+// gain of a posting, 1 to the weight: it grows with tf and falls with length, in rounding too, so that the gain of an impact
+// bounds those of its block.
+func (t *term) gain(tf, length uint32) int64 {
+	// the conversion forbids a fused multiply-add, which would round differently on other processors
+	norm := t.base + float64(t.slope*float64(length))
+	return max(1, toFixed(t.weight*(float64(tf)/(float64(tf)+norm))))
 }
 
-// visiblePostings decodes the postings of one term and keeps those that may be seen; a block without any is stepped over.
-func (s *Segment) visiblePostings(sc *scratch, b []byte, frequency uint32) []posting {
-	list, last := sc.list[:0], int64(-1)
-	for left := frequency; left > 0; left -= min(left, blockSize) {
-		var head [4]uint64
-		for i := range head {
-			v, n := binary.Uvarint(b)
-			head[i], b = v, b[n:]
-		}
-		block := b[:head[3]]
-		b = b[head[3]:]
-		end := last + int64(head[0])
-		if sc.anyVisible(uint32(last+1), uint32(end)) {
-			chunk := last
-			for range min(left, blockSize) {
-				delta, n := binary.Uvarint(block)
-				tf, m := binary.Uvarint(block[n:])
-				block = block[n+m:]
-				chunk += int64(delta)
-				if sc.visible[chunk/64]>>(chunk%64)&1 != 0 {
-					list = append(list, posting{uint32(chunk), uint32(tf)})
-				}
-			}
-		}
-		last = end
+// at is the gain of a chunk. Calls come with ascending chunks.
+func (t *term) at(chunk uint32) (int64, error) {
+	t.ahead = t.seek(t.ahead, chunk)
+	if t.ahead == t.blocks {
+		return 0, nil
 	}
-	return list
-}
-
-// scratch is the memory of one search: scores and visible are all zero between searches.
-type scratch struct {
-	scores  []float64 // per chunk
-	visible []uint64  // a bit per chunk
-	touched []uint32  // chunks with a score
-	list    []posting
-}
-
-func newScratch(chunks uint32) *scratch {
-	return &scratch{scores: make([]float64, chunks), visible: make([]uint64, (uint64(chunks)+63)/64)}
-}
-
-func (s *Segment) release(sc *scratch) {
-	for _, chunk := range sc.touched {
-		sc.scores[chunk] = 0
+	if err := t.load(t.ahead); err != nil {
+		return 0, err
 	}
-	sc.touched = sc.touched[:0]
-	clear(sc.visible)
-	s.scratch.Put(sc)
-}
-
-// anyVisible says whether a chunk from first to last, both included, may be seen.
-func (sc *scratch) anyVisible(first, last uint32) bool {
-	low, high := ^uint64(0)<<(first%64), ^uint64(0)>>(63-last%64)
-	i, j := first/64, last/64
-	if i == j {
-		return sc.visible[i]&low&high != 0
+	i, ok := slices.BinarySearch(t.chunks[:t.n], chunk)
+	if !ok {
+		return 0, nil
 	}
-	if sc.visible[i]&low != 0 || sc.visible[j]&high != 0 {
-		return true
-	}
-	for _, word := range sc.visible[i+1 : j] {
-		if word != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// best returns the k best of the touched chunks, by a heap whose root is the worst of the best.
-func (sc *scratch) best(k int) []Hit {
-	var heap []Hit
-	for _, chunk := range sc.touched {
-		hit := Hit{chunk, sc.scores[chunk]}
-		if len(heap) < k {
-			heap = append(heap, hit)
-			siftUp(heap)
-		} else if compareHits(hit, heap[0]) < 0 {
-			heap[0] = hit
-			siftDown(heap)
-		}
-	}
-	slices.SortFunc(heap, compareHits)
-	return heap
-}
-
-// compareHits orders by score descending, then chunk ascending.
-func compareHits(a, b Hit) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Chunk, b.Chunk))
-}
-
-func siftUp(heap []Hit) {
-	for i := len(heap) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if compareHits(heap[i], heap[parent]) <= 0 {
-			return
-		}
-		heap[i], heap[parent] = heap[parent], heap[i]
-		i = parent
-	}
-}
-
-func siftDown(heap []Hit) {
-	for i := 0; ; {
-		worst := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(heap); child++ {
-			if compareHits(heap[child], heap[worst]) > 0 {
-				worst = child
-			}
-		}
-		if worst == i {
-			return
-		}
-		heap[i], heap[worst] = heap[worst], heap[i]
-		i = worst
-	}
+	return t.gain(t.tf(i), t.segment.length(chunk)), nil
 }

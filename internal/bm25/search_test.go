@@ -43,6 +43,15 @@ func build(t testing.TB, texts []string) *Segment {
 	return s
 }
 
+func score(t testing.TB, s *Segment, q Query, chunks []uint32) []float64 {
+	t.Helper()
+	scores, err := s.Score(q, chunks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scores
+}
+
 func every(n int) *roaring.Bitmap {
 	all := roaring.New()
 	all.AddRange(0, uint64(n))
@@ -95,8 +104,12 @@ func naive(a Analyzer, texts []string, q Query) (map[uint32]float64, float64) {
 
 func TestSearchEqualsNaive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 60 {
-		texts := randomTexts(rng, 1+rng.IntN(400), 50, 30)
+	for round := range 60 {
+		most := 400
+		if round%10 == 0 { // several windows, and blocks that are skipped
+			most = 20_000
+		}
+		texts := randomTexts(rng, 1+rng.IntN(most), 50, 30)
 		s := build(t, texts)
 		q := Query{Text: randomTexts(rng, 1, 60, 8)[0], Allow: randomSet(rng, len(texts)+3, rng.Float64()), K: 1 + rng.IntN(500), K1: rng.Float64() * 2, B: rng.Float64()}
 		got, err := s.Search(q)
@@ -104,20 +117,20 @@ func TestSearchEqualsNaive(t *testing.T) {
 			t.Fatal(err)
 		}
 		want, bound := naive(s.Analyzer(), texts, q)
-		if math.Abs(got.Bound-bound) > 1e-9 || len(got.Hits) != min(q.K, len(want)) {
+		if math.Abs(got.Bound-bound) > 1e-8 || len(got.Hits) != min(q.K, len(want)) {
 			t.Fatalf("bound %v, want %v; %d hits of %d", got.Bound, bound, len(got.Hits), len(want))
 		}
 		for i, h := range got.Hits {
-			if math.Abs(h.Score-want[h.Chunk]) > 1e-9 || h.Score > got.Bound {
+			if math.Abs(h.Score-want[h.Chunk]) > 1e-8 || h.Score > got.Bound {
 				t.Fatalf("chunk %d: %v, want %v, bound %v", h.Chunk, h.Score, want[h.Chunk], got.Bound)
 			}
-			if i > 0 && compareHits(got.Hits[i-1], h) >= 0 {
+			if i > 0 && (got.Hits[i-1].Score < h.Score || got.Hits[i-1].Score == h.Score && got.Hits[i-1].Chunk >= h.Chunk) {
 				t.Fatalf("hits %d and %d are out of order", i-1, i)
 			}
 			delete(want, h.Chunk)
 		}
 		for chunk, score := range want {
-			if score > got.Hits[len(got.Hits)-1].Score+1e-9 {
+			if score > got.Hits[len(got.Hits)-1].Score+1e-8 {
 				t.Fatalf("chunk %d with %v is missing", chunk, score)
 			}
 		}
@@ -140,7 +153,7 @@ func TestHiddenChunksLeaveNoTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		scores := full.Score(q, allow.ToArray())
+		scores := score(t, full, q, allow.ToArray())
 		q.Allow = every(len(rest))
 		want, err := cut.Search(q)
 		if err != nil {
@@ -152,7 +165,7 @@ func TestHiddenChunksLeaveNoTrace(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %+v, want %+v", got, want)
 		}
-		if other := cut.Score(q, q.Allow.ToArray()); !slices.Equal(scores, other) {
+		if other := score(t, cut, q, q.Allow.ToArray()); !slices.Equal(scores, other) {
 			t.Fatalf("scores %v, want %v", scores, other)
 		}
 	}
@@ -163,10 +176,10 @@ func TestNothingAllowed(t *testing.T) {
 	for _, allow := range []*roaring.Bitmap{nil, roaring.New(), roaring.BitmapOf(2, 1<<31)} {
 		q := Query{Text: "alpha beta", Allow: allow, K: 5, K1: 0.9, B: 0.4}
 		r, err := s.Search(q)
-		if err != nil || len(r.Hits) != 0 || r.Bound != 2*math.Log(2)*1.9 {
+		if err != nil || len(r.Hits) != 0 || math.Abs(r.Bound-2*math.Log(2)*1.9) > 1e-8 {
 			t.Errorf("allow %v: %+v, %v", allow, r, err)
 		}
-		if got := s.Score(q, []uint32{0, 1, 2, math.MaxUint32}); !slices.Equal(got, make([]float64, 4)) {
+		if got := score(t, s, q, []uint32{0, 1, 2, math.MaxUint32}); !slices.Equal(got, make([]float64, 4)) {
 			t.Errorf("allow %v: scores %v", allow, got)
 		}
 	}
@@ -181,7 +194,7 @@ func TestScoreEqualsSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range r.Hits {
-		if got := s.Score(q, []uint32{h.Chunk})[0]; got != h.Score {
+		if got := score(t, s, q, []uint32{h.Chunk})[0]; got != h.Score {
 			t.Fatalf("chunk %d: %v, want %v", h.Chunk, got, h.Score)
 		}
 	}
@@ -203,30 +216,62 @@ func TestParametersOutOfRange(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesDamage(t *testing.T) {
+// damaged is a segment whose file was changed after it was written: what opens must answer or return an error.
+func damaged(t *testing.T, file []byte) {
+	s, err := Open(file)
+	if err != nil {
+		return
+	}
+	n := int(min(s.Chunks(), 1000))
+	for _, allow := range []*roaring.Bitmap{every(n), roaring.BitmapOf(0, 1, 130)} {
+		q := Query{Text: "w0 w1 w5 alpha beta absent", Allow: allow, K: 10, K1: 0.9, B: 0.4}
+		if r, err := s.Search(q); err == nil {
+			for _, h := range r.Hits {
+				if !allow.Contains(h.Chunk) || !(h.Score > 0) {
+					t.Fatalf("a damaged file gave %+v", h)
+				}
+			}
+		}
+		_, _ = s.Score(q, []uint32{0, 1, 130, 7})
+	}
+	_ = Check(file)
+}
+
+func TestDamage(t *testing.T) {
 	b := NewBuilder(mustAnalyzer(t, "standard"))
 	b.Add("alpha beta beta")
 	b.Add("")
+	for range 200 {
+		b.Add("alpha w0 w1")
+	}
 	file := b.Bytes()
 	if !bytes.Equal(file, b.Bytes()) {
 		t.Error("the same builder gave different bytes")
+	}
+	if err := Check(file); err != nil {
+		t.Errorf("a fresh file: %v", err)
 	}
 	for n := range file {
 		if _, err := Open(file[:n]); !errors.Is(err, frame.ErrCorrupt) {
 			t.Fatalf("%d of %d bytes: %v", n, len(file), err)
 		}
-		bad := bytes.Clone(file)
-		bad[n] ^= 0x04
-		if _, err := Open(bad); err == nil {
-			t.Fatalf("a flipped bit in byte %d passed", n)
+		for bit := range 8 {
+			bad := bytes.Clone(file)
+			bad[n] ^= 1 << bit
+			damaged(t, bad)
+			if err := Check(bad); err == nil {
+				t.Fatalf("flipped bit %d of byte %d passed", bit, n)
+			}
 		}
 	}
-	if _, err := Open(NewBuilder(mustAnalyzer(t, "standard")).Bytes()); err != nil {
+	empty := NewBuilder(mustAnalyzer(t, "standard")).Bytes()
+	if err := Check(empty); err != nil {
 		t.Errorf("the empty segment: %v", err)
 	}
+	damaged(t, empty)
 }
 
-// FuzzOpen seals the body anew, so that the fuzzer gets past the checksum: what opens can be searched.
+// FuzzOpen seals the body anew, so that the fuzzer gets past the checksum.
 func FuzzOpen(f *testing.F) {
 	b := NewBuilder(mustAnalyzer(f, "english"))
 	for _, text := range randomTexts(rand.New(rand.NewPCG(7, 8)), 140, 9, 6) {
@@ -234,15 +279,7 @@ func FuzzOpen(f *testing.F) {
 	}
 	body, _ := kind.Open(b.Bytes())
 	f.Add(body)
-	f.Fuzz(func(t *testing.T, body []byte) {
-		s, err := Open(kind.Seal(body))
-		if err != nil {
-			return
-		}
-		if _, err := s.Search(Query{Text: "w0 w1 w5 absent", Allow: every(int(s.Chunks())), K: 10, K1: 0.9, B: 0.4}); err != nil {
-			t.Fatal(err)
-		}
-	})
+	f.Fuzz(func(t *testing.T, body []byte) { damaged(t, kind.Seal(body)) })
 }
 
 func BenchmarkSearch(b *testing.B) {

@@ -3,9 +3,9 @@ package bm25
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"sort"
-	"sync"
 
 	"quarry.dev/quarry/internal/segment/frame"
 )
@@ -17,19 +17,20 @@ type Segment struct {
 	chunks, terms uint32
 	total         uint64 // sum of all lengths
 	lengths       []byte // u32 per chunk
-	frequencies   []byte // u32 per term, as are the next two
-	termLengths   []byte
-	termStarts    []byte
-	ends          []byte // u64 per term
+	termStarts    []byte // u64 per term and one more, as are starts
+	firstBlocks   []byte // u32 per term and one more
+	frequencies   []byte // u32 per term
+	starts        []byte
+	heads         []byte
 	dictionary    []byte
-	postings      []byte
-	scratch       sync.Pool // *scratch
+	postings      []byte // with the padding
+	views         views
 }
 
-// Open checks every byte of the file that a search may read, so that a search cannot fail on it. The error wraps
-// frame.ErrCorrupt, or says that this build does not know the analyzer or the version.
+// Open reads the header alone, so that it takes the same time for a file of any size; the file's digest is its reader's to
+// verify. The error wraps frame.ErrCorrupt, or says that this build does not know the analyzer or the version.
 func Open(file []byte) (*Segment, error) {
-	body, err := kind.Open(file)
+	body, err := kind.Body(file)
 	if err != nil {
 		return nil, err
 	}
@@ -40,90 +41,101 @@ func Open(file []byte) (*Segment, error) {
 	if s.analyzer, err = NewAnalyzer(name); err != nil {
 		return nil, err
 	}
-	for i := range s.chunks {
-		s.total += uint64(s.length(i))
-	}
-	if err := s.check(); err != nil {
-		return nil, err
-	}
-	s.scratch.New = func() any { return newScratch(s.chunks) }
 	return s, nil
 }
 
-// layout cuts the body into its arrays; what they hold is not yet checked.
+// layout cuts the body into its arrays; what they hold is checked by those who read them.
 func layout(body []byte) (*Segment, string, error) {
 	in := frame.NewCursor(body)
 	s := &Segment{chunks: in.Uint32(), terms: in.Uint32()}
-	nameLength, zero := in.Uint32(), in.Uint32()
+	blocks, nameLength := uint64(in.Uint32()), uint64(in.Uint32())
 	dictionary, postings := in.Uint64(), in.Uint64()
-	name := in.Bytes(uint64(nameLength))
+	s.total = in.Uint64()
+	if dictionary > uint64(len(body)) || postings > uint64(len(body)) {
+		return nil, "", kind.Corrupt("its arrays do not fill the file")
+	}
+	name := in.Bytes(nameLength)
 	s.lengths = in.Bytes(4 * uint64(s.chunks))
+	s.termStarts = in.Bytes(8 * (uint64(s.terms) + 1))
+	s.firstBlocks = in.Bytes(4 * (uint64(s.terms) + 1))
 	s.frequencies = in.Bytes(4 * uint64(s.terms))
-	s.termLengths = in.Bytes(4 * uint64(s.terms))
-	s.ends = in.Bytes(8 * uint64(s.terms))
-	s.termStarts = in.Bytes(4 * uint64(s.terms))
+	s.starts = in.Bytes(8 * (uint64(s.terms) + 1))
+	s.heads = in.Bytes(headSize * blocks)
 	s.dictionary = in.Bytes(dictionary)
-	s.postings = in.Bytes(postings)
-	if in.Bad() || in.Len() != 0 || zero != 0 {
+	s.postings = in.Bytes(postings + padding)
+	if in.Bad() || in.Len() != 0 {
 		return nil, "", kind.Corrupt("its arrays do not fill the file")
 	}
 	return s, string(name), nil
 }
 
-// check walks the dictionary and all postings.
-func (s *Segment) check() error {
-	nextTerm, nextPostings, tokens := uint64(0), uint64(0), uint64(0)
+// Check reads the whole file: its checksum, that terms ascend, and that every block holds what its head says. It is for
+// those who have just written a segment, and takes as long as reading it does.
+func Check(file []byte) error {
+	if _, err := kind.Open(file); err != nil {
+		return err
+	}
+	s, err := Open(file)
+	if err != nil {
+		return err
+	}
+	tokens, lengths := uint64(0), uint64(0)
+	for i := range s.chunks {
+		lengths += uint64(s.length(i))
+	}
 	var previous []byte
 	for t := range s.terms {
-		start, length, end := uint64(u32(s.termStarts, t)), uint64(u32(s.termLengths, t)), s.end(t)
-		if start != nextTerm || length == 0 || length > maxTermBytes || start+length > uint64(len(s.dictionary)) ||
-			end < nextPostings || end > uint64(len(s.postings)) {
-			return kind.Corrupt("term %d lies outside the dictionary or its postings outside the file", t)
+		term, err := s.term(t)
+		if err != nil {
+			return err
 		}
-		term := s.dictionary[start : start+length]
 		if t > 0 && bytes.Compare(previous, term) >= 0 {
 			return kind.Corrupt("term %d is not in order", t)
 		}
-		sum, ok := s.checkPostings(s.postings[nextPostings:end], u32(s.frequencies, t))
-		if !ok {
-			return kind.Corrupt("the postings of term %d cannot be decoded", t)
+		previous = term
+		sum, err := s.checkTerm(t)
+		if err != nil {
+			return err
 		}
-		previous, nextTerm, nextPostings, tokens = term, start+length, end, tokens+sum
+		tokens += sum
 	}
-	if nextTerm != uint64(len(s.dictionary)) || nextPostings != uint64(len(s.postings)) || tokens != s.total {
+	if tokens != s.total || lengths != s.total {
 		return kind.Corrupt("terms, postings and lengths do not add up")
 	}
 	return nil
 }
 
-// checkPostings decodes the postings of one term and returns the sum of their frequencies.
-func (s *Segment) checkPostings(b []byte, frequency uint32) (sum uint64, ok bool) {
-	in, last := frame.NewCursor(b), int64(-1)
-	for left := frequency; left > 0; left -= min(left, blockSize) {
-		lastDelta, maxTF, minLength := in.Uvarint(), in.Uvarint(), in.Uvarint()
-		block := frame.NewCursor(in.Bytes(in.Uvarint()))
-		previous, seenTF, seenLength := last, uint64(0), uint64(math.MaxUint32)
-		for range min(left, blockSize) {
-			delta, tf := block.Uvarint(), block.Uvarint()
-			if block.Bad() || delta == 0 || delta > uint64(s.chunks) || tf == 0 {
-				return 0, false
-			}
-			if previous += int64(delta); previous >= int64(s.chunks) {
-				return 0, false
-			}
-			length := uint64(s.length(uint32(previous)))
-			if tf > length {
-				return 0, false
-			}
-			sum += tf
-			seenTF, seenLength = max(seenTF, tf), min(seenLength, length)
-		}
-		if in.Bad() || block.Len() != 0 || lastDelta != uint64(previous-last) || maxTF != seenTF || minLength != seenLength {
-			return 0, false
-		}
-		last = previous
+// checkTerm returns the sum of the term's frequencies.
+func (s *Segment) checkTerm(t uint32) (sum uint64, err error) {
+	list, err := s.postingsOf(t)
+	if err != nil {
+		return 0, err
 	}
-	return sum, in.Len() == 0
+	c := newCursor(list)
+	for block := range list.blocks {
+		if err := c.load(block); err != nil {
+			return 0, err
+		}
+		for i := range c.n {
+			chunk, tf := c.chunks[i], c.tf(i)
+			length := s.length(chunk)
+			if tf > length || !c.head.bounds(tf, length) {
+				return 0, kind.Corrupt("a posting of term %d is above the bounds of its block", t)
+			}
+			sum += uint64(tf)
+		}
+	}
+	return sum, nil
+}
+
+// bounds tells whether an impact stands for a posting.
+func (h head) bounds(tf, length uint32) bool {
+	for i := range impacts {
+		if (tf <= uint32(h.tf[i]) || h.tf[i] == anyTF) && length >= uint32(h.length[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Chunks is the number of chunks, visible or not: never tell a user.
@@ -134,23 +146,125 @@ func (s *Segment) Analyzer() Analyzer { return s.analyzer }
 
 func u32(b []byte, i uint32) uint32 { return binary.LittleEndian.Uint32(b[4*uint64(i):]) }
 
+func u64(b []byte, i uint32) uint64 { return binary.LittleEndian.Uint64(b[8*uint64(i):]) }
+
 func (s *Segment) length(chunk uint32) uint32 { return u32(s.lengths, chunk) }
 
-func (s *Segment) end(term uint32) uint64 { return binary.LittleEndian.Uint64(s.ends[8*uint64(term):]) }
+func (s *Segment) term(i uint32) ([]byte, error) {
+	start, end := u64(s.termStarts, i), u64(s.termStarts, i+1)
+	if start >= end || end > uint64(len(s.dictionary)) {
+		return nil, kind.Corrupt("term %d lies outside the dictionary", i)
+	}
+	return s.dictionary[start:end], nil
+}
 
-// find returns the postings of a term, nil when no chunk holds it, and in how many chunks it stands.
-func (s *Segment) find(term string) (postings []byte, frequency uint32) {
-	at := func(i uint32) []byte {
-		start := u32(s.termStarts, i)
-		return s.dictionary[start : start+u32(s.termLengths, i)]
+// find returns the number of a term.
+func (s *Segment) find(term string) (number uint32, ok bool, err error) {
+	i := uint32(sort.Search(int(s.terms), func(i int) bool {
+		at, bad := s.term(uint32(i))
+		if bad != nil {
+			err = bad
+		}
+		return string(at) >= term
+	}))
+	if err != nil || i == s.terms {
+		return 0, false, err
 	}
-	i := uint32(sort.Search(int(s.terms), func(i int) bool { return string(at(uint32(i))) >= term }))
-	if i == s.terms || string(at(i)) != term {
-		return nil, 0
+	at, err := s.term(i)
+	return i, string(at) == term, err
+}
+
+// postings is where those of one term lie.
+type postings struct {
+	frequency uint32
+	blocks    int
+	limit     uint32 // chunks of the segment
+	heads     []byte // headSize per block
+	data      []byte // with eight bytes more than the term's own
+}
+
+func (s *Segment) postingsOf(term uint32) (postings, error) {
+	first, next := uint64(u32(s.firstBlocks, term)), uint64(u32(s.firstBlocks, term+1))
+	start, end := u64(s.starts, term), u64(s.starts, term+1)
+	l := postings{frequency: u32(s.frequencies, term), limit: s.chunks}
+	switch {
+	case first > next || next*headSize > uint64(len(s.heads)) || start > end || end > uint64(len(s.postings)-padding):
+		return l, kind.Corrupt("the postings of term %d lie outside the file", term)
+	case l.frequency == 0 || l.frequency > s.chunks || next-first != (uint64(l.frequency)+blockSize-1)/blockSize:
+		return l, kind.Corrupt("term %d has %d postings in %d blocks", term, l.frequency, next-first)
 	}
-	start := uint64(0)
-	if i > 0 {
-		start = s.end(i - 1)
+	l.blocks = int(next - first)
+	l.heads, l.data = s.heads[first*headSize:next*headSize], s.postings[start:end+padding]
+	return l, nil
+}
+
+func (l *postings) last(block int) uint32 {
+	return binary.LittleEndian.Uint32(l.heads[block*headSize:])
+}
+
+// size of a block.
+func (l *postings) size(block int) int {
+	return min(blockSize, int(l.frequency)-block*blockSize)
+}
+
+// cursor reads the postings of one term, a block at a time.
+type cursor struct {
+	postings
+	head   head
+	block  int // that is loaded; -1: none
+	n      int // postings of it
+	chunks [blockSize]uint32
+	tfs    []byte
+}
+
+func newCursor(l postings) *cursor { return &cursor{postings: l, block: -1} }
+
+// load unpacks the chunks of a block and checks that they ascend to where its head says.
+func (c *cursor) load(block int) error {
+	if c.block == block {
+		return nil
 	}
-	return s.postings[start:s.end(i)], u32(s.frequencies, i)
+	c.block = -1
+	h, n := readHead(c.heads[block*headSize:]), c.size(block)
+	previous := uint32(math.MaxUint32)
+	if block > 0 {
+		previous = c.last(block - 1)
+	}
+	if h.chunkBits > 32 || h.tfBits > 32 || h.last >= c.limit {
+		return fmt.Errorf("block %d: %w", block, kind.Corrupt("its head is out of range"))
+	}
+	tfs, end := h.bytes(n)
+	if uint64(h.offset)+uint64(end)+padding > uint64(len(c.data)) {
+		return fmt.Errorf("block %d: %w", block, kind.Corrupt("it ends outside its term"))
+	}
+	data := c.data[h.offset:]
+	width := h.chunkBits
+	mask, at := uint64(1)<<width-1, uint(0)
+	next := uint64(previous + 1)
+	for i := range c.chunks[:n] {
+		next += binary.LittleEndian.Uint64(data[at/8:]) >> (at % 8) & mask
+		c.chunks[i] = uint32(next)
+		next++
+		at += width
+	}
+	if next != uint64(h.last)+1 {
+		return fmt.Errorf("block %d: %w", block, kind.Corrupt("it does not end where its head says"))
+	}
+	c.head, c.block, c.n, c.tfs = h, block, n, data[tfs:]
+	return nil
+}
+
+// tf of posting i of the loaded block.
+func (c *cursor) tf(i int) uint32 { return unpack(c.tfs, i, c.head.tfBits) + 1 }
+
+// seek returns the first block from on whose last chunk is at least chunk, or blocks.
+func (l *postings) seek(from int, chunk uint32) int {
+	step := 1
+	low := from
+	for low+step < l.blocks && l.last(low+step) < chunk {
+		low += step
+		step *= 2
+	}
+	high := min(low+step, l.blocks)
+	return low + sort.Search(high-low, func(i int) bool { return l.last(low+i) >= chunk })
 }

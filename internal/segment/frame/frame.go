@@ -45,6 +45,20 @@ func (k Kind) Seal(body []byte) []byte {
 
 // Open returns the body inside file, sharing its memory, after it has checked kind, version, length and checksum.
 func (k Kind) Open(file []byte) ([]byte, error) {
+	body, err := k.Body(file)
+	if err != nil {
+		return nil, err
+	}
+	end := len(file) - footerSize
+	if crc32.Checksum(file[:end], castagnoli) != binary.LittleEndian.Uint32(file[end:]) {
+		return nil, k.Corrupt("the checksum does not match")
+	}
+	return body, nil
+}
+
+// Body is Open without the checksum, so that it reads nothing but the header: for a file whose digest was verified, and a
+// reader that checks what it reads.
+func (k Kind) Body(file []byte) ([]byte, error) {
 	if len(file) < headerSize+footerSize {
 		return nil, k.Corrupt("%d bytes are fewer than an empty file has", len(file))
 	}
@@ -61,9 +75,6 @@ func (k Kind) Open(file []byte) ([]byte, error) {
 		return nil, k.Corrupt("the header announces %d bytes, %d are there", n, len(file)-headerSize-footerSize)
 	}
 	end := len(file) - footerSize
-	if crc32.Checksum(file[:end], castagnoli) != binary.LittleEndian.Uint32(file[end:]) {
-		return nil, k.Corrupt("the checksum does not match")
-	}
 	return file[headerSize:end:end], nil
 }
 
