@@ -151,7 +151,9 @@ func doorsOf(ctx context.Context, tenant string) []door {
 			add(&service, component, service.Spec.ClusterIP, port)
 		}
 	}
-	for _, role := range desired.Roles {
+	version, err := getIndex(ctx, active)
+	Expect(err).NotTo(HaveOccurred())
+	for _, role := range desired.Roles(version) {
 		Expect(seen).To(HaveKey(string(role)), "no ready pod of role %s to knock at", role)
 	}
 	return doors

@@ -30,6 +30,8 @@ type answer struct {
 	Tenant string `json:"tenant"`
 	Index  string `json:"index"`
 	Hits   []hit  `json:"hits"`
+	// Reranked tells whether the order is the reranker's.
+	Reranked bool `json:"reranked"`
 	// Title and Detail are those of a problem document.
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
@@ -69,8 +71,14 @@ type searcher struct {
 	http *http.Client
 }
 
-// at finds the tenant's Service. Its address stays the same for the life of the Service.
+// at finds the Service of a tenant of the pipeline that most specs use.
 func at(ctx context.Context, tenant string) searcher {
+	GinkgoHelper()
+	return serviceOf(ctx, pipeline, tenant)
+}
+
+// serviceOf finds a tenant's Service. Its address stays the same for the life of the Service.
+func serviceOf(ctx context.Context, pipeline, tenant string) searcher {
 	GinkgoHelper()
 	service, err := tenantService(ctx, pipeline, tenant)
 	Expect(err).NotTo(HaveOccurred())

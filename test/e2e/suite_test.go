@@ -76,5 +76,6 @@ var _ = Describe("Quarry", Ordered, ContinueOnFailure, func() {
 	It("does nothing twice when the operator restarts in the middle of a build", operatorRestart, NodeTimeout(5*time.Minute))
 	It("deletes nothing and serves on while object storage is down", storageOutage, NodeTimeout(6*time.Minute))
 	It("keeps a tenant's pods from another tenant", isolation, NodeTimeout(5*time.Minute))
+	It("reranks in a pod of its own that nobody else reaches and that reaches nobody, and promotes no version whose reranker fails", reranking, NodeTimeout(6*time.Minute))
 	It("refuses the second of two pipelines whose names join to the same Service", nameConflict, NodeTimeout(5*time.Minute))
 })
