@@ -22,12 +22,13 @@ type dotProduct int
 
 const (
 	widening dotProduct = iota // VPMADDUBSW, VPMADDWD and VPADDD
-	evexVNNI                   // VPDPBUSD of AVX-512
+	vnni                       // VPDPBUSD
 )
 
 var (
-	avx512 = isa{"AVX512", 16, evexVNNI}
-	avx2   = isa{"AVX2", 8, widening}
+	avx512  = isa{"AVX512", 16, vnni}
+	avxVNNI = isa{"AVXVNNI", 8, vnni} // client chips without AVX-512
+	avx2    = isa{"AVX2", 8, widening}
 )
 
 // bytes of a vector

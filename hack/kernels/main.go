@@ -4,12 +4,14 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/pass"
 )
 
 func main() {
 	ConstraintExpr("amd64")
 	avx512.mulInt8(6, 4)
-	avx2.mulInt8(4, 2)
+	avxVNNI.mulInt8(6, 2)
+	avx2.mulPaired(4, 2)
 	for _, v := range []isa{avx512, avx2} {
 		v.mulFloat(6, 2)
 		v.addNorm()
@@ -17,5 +19,6 @@ func main() {
 		v.gelu()
 		v.softmax()
 	}
+	pass.Compile = pass.Concat(pass.Compile, pass.FunctionPass(encodeVEX))
 	Generate()
 }

@@ -6,14 +6,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// mulInt8 multiplies rows of unsigned activations by vectors of signed weight columns, see kernel.Set.
+// mulInt8 multiplies rows of unsigned activations by vectors of signed weight columns, with VNNI; see kernel.Set.
 func (v isa) mulInt8(rows, vectors int) {
 	v.begin("mulInt8", "func(k4 int, a *uint8, lda int, b *int8, c *float32, ldc int, scale *float32, columns *float32, stride int)")
 	k4, a, lda, b := param("k4"), param("a"), param("lda"), param("b")
 	acc := v.zeros(rows * vectors)
 	at, advance := tileRows(rows, a, lda)
 	w, x := v.vecs(vectors), v.vec()
-	multiply := v.multiplier()
 	Label("k")
 	for j := range w {
 		v.loadBytes(Mem{Base: b, Disp: j * v.bytes()}, w[j])
@@ -21,7 +20,7 @@ func (v isa) mulInt8(rows, vectors int) {
 	for r := range rows {
 		VPBROADCASTD(at(r, 0), x)
 		for j := range w {
-			multiply(w[j], x, acc[r*vectors+j])
+			vpdpbusd(w[j], x, acc[r*vectors+j])
 		}
 	}
 	advance(4)
@@ -32,19 +31,86 @@ func (v isa) mulInt8(rows, vectors int) {
 	end()
 }
 
-// multiplier returns what adds the products of w and x to acc.
-func (v isa) multiplier() func(w, x, acc reg.VecVirtual) {
-	if v.dot != widening {
-		return func(w, x, acc reg.VecVirtual) { vpdpbusd(w, x, acc) }
+// mulPaired is mulInt8 without VNNI. VPMADDUBSW leaves sums of two products in 16 bits, and widening those costs as much
+// again. Of two steps of k whose sums cannot leave 16 bits together, the sums are added first and widened once: kernel.Linear
+// finds such pairs, and puts them first in order.
+func (v isa) mulPaired(rows, vectors int) {
+	v.begin("mulPaired", "func(pairs, singles int, order *uint16, a *uint8, lda int, b *int8, c *float32, ldc int, scale *float32, columns *float32, stride int)")
+	pairs, singles, order, a, lda, b := param("pairs"), param("singles"), param("order"), param("a"), param("lda"), param("b")
+	base := []reg.GPVirtual{a}
+	for r := 1; r < rows; r++ {
+		next := GP64()
+		LEAQ(Mem{Base: base[r-1], Index: lda, Scale: 1}, next)
+		base = append(base, next)
 	}
-	ones, t := v.vec(), v.vec()
-	VPCMPEQW(ones, ones, ones)
-	VPSRLW(Imm(15), ones, ones)
-	return func(w, x, acc reg.VecVirtual) {
-		VPMADDUBSW(w, x, t) // two products in 16 bits: 2*127*127 fits
+	acc := v.zeros(rows * vectors)
+	ones := v.ones()
+	// step loads the weights of the i-th next step; x loads a row's activations
+	step := func(i int) (w []reg.VecVirtual, x func(r int) reg.VecVirtual) {
+		k, offset := GP64(), GP64()
+		MOVWQZX(Mem{Base: order, Disp: 2 * i}, k)
+		MOVQ(k, offset)
+		SHLQ(Imm(8), offset)
+		w = v.vecs(vectors)
+		for j := range w {
+			VMOVDQU(Mem{Base: b, Index: offset, Scale: 1, Disp: j * v.bytes()}, w[j])
+		}
+		return w, func(r int) reg.VecVirtual {
+			x := v.vec()
+			VPBROADCASTD(Mem{Base: base[r], Index: k, Scale: 4}, x)
+			return x
+		}
+	}
+	widen := func(t, acc reg.VecVirtual) {
 		VPMADDWD(ones, t, t)
 		VPADDD(t, acc, acc)
 	}
+	TESTQ(pairs, pairs)
+	JEQ(LabelRef("tail"))
+	Label("pair")
+	w0, x0 := step(0)
+	w1, x1 := step(1)
+	for r := range rows {
+		x, y := x0(r), x1(r)
+		for j := range vectors {
+			t, u := v.vec(), v.vec()
+			VPMADDUBSW(w0[j], x, t)
+			VPMADDUBSW(w1[j], y, u)
+			VPADDW(u, t, t)
+			widen(t, acc[r*vectors+j])
+		}
+	}
+	ADDQ(Imm(4), order)
+	DECQ(pairs)
+	JNE(LabelRef("pair"))
+	Label("tail")
+	TESTQ(singles, singles)
+	JEQ(LabelRef("done"))
+	Label("single")
+	w, x := step(0)
+	for r := range rows {
+		x := x(r)
+		for j := range vectors {
+			t := v.vec()
+			VPMADDUBSW(w[j], x, t)
+			widen(t, acc[r*vectors+j])
+		}
+	}
+	ADDQ(Imm(2), order)
+	DECQ(singles)
+	JNE(LabelRef("single"))
+	Label("done")
+	v.dequantize(rows, vectors, acc, v.vec(), v.vecs(2))
+	end()
+}
+
+// ones is a vector of 16-bit ones, in memory as all registers are taken.
+func (v isa) ones() Mem {
+	m := GLOBL("ones", RODATA|NOPTR)
+	for i := range v.bytes() / 2 {
+		DATA(2*i, U16(1))
+	}
+	return m
 }
 
 // dequantize writes step*(scale*acc) + (minimum*sum + bias) to c.

@@ -8,7 +8,10 @@ package kernel
 func mulInt8AVX512(k4 int, a *uint8, lda int, b *int8, c *float32, ldc int, scale *float32, columns *float32, stride int)
 
 //go:noescape
-func mulInt8AVX2(k4 int, a *uint8, lda int, b *int8, c *float32, ldc int, scale *float32, columns *float32, stride int)
+func mulInt8AVXVNNI(k4 int, a *uint8, lda int, b *int8, c *float32, ldc int, scale *float32, columns *float32, stride int)
+
+//go:noescape
+func mulPairedAVX2(pairs int, singles int, order *uint16, a *uint8, lda int, b *int8, c *float32, ldc int, scale *float32, columns *float32, stride int)
 
 //go:noescape
 func mulFloatAVX512(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int)

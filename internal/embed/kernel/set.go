@@ -32,6 +32,8 @@ type Set struct {
 	// scale holds pairs of a row's step and minimum; columns three arrays, stride apart: the column's step, the sum of
 	// its dequantised weights, the bias.
 	mulInt8 func(k4 int, a *uint8, lda int, b *int8, c *float32, ldc int, scale, columns *float32, stride int)
+	// mulPaired replaces mulInt8 in a set without VNNI. It takes the steps of k in an order, the first 2*pairs of them by twos.
+	mulPaired func(pairs, singles int, order *uint16, a *uint8, lda int, b *int8, c *float32, ldc int, scale, columns *float32, stride int)
 	// mulFloat writes the product of FloatRows rows of a, k long, and FloatColumns columns of b, whose rows are ldb apart.
 	mulFloat func(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int)
 	// addNorm makes x = (x+y - mean)/sqrt(variance + 1e-12)*gain + bias, n a multiple of 16.
@@ -51,14 +53,23 @@ type Linear struct {
 	Weights []int8
 	// Columns is [3][Out]: step, sum of the dequantised column, bias.
 	Columns []float32
+
+	pairings []pairing // per tile of columns
 }
 
-// Apply writes the layer's output for rows rows, quantised in q [rows][In] with scale [rows][2], to out: rows are stride
+// Apply writes the output of a layer, prepared for s, for rows rows, quantised in q [rows][In] with scale [rows][2], to out: rows are stride
 // apart, and panels of 64 columns panel. Buffers have SpareRows more rows.
 func (s *Set) Apply(l *Linear, rows int, q []uint8, scale, out []float32, stride, panel int) {
 	for p := 0; p < l.Out; p += Panel {
 		for n := p; n < p+Panel; n += s.IntColumns {
 			w, c := &l.Weights[p*l.In+(n-p)*4], out[p/Panel*panel+n-p:]
+			if s.mulPaired != nil {
+				p := l.pairings[n/s.IntColumns]
+				for r := 0; r < rows; r += s.IntRows {
+					s.mulPaired(p.pairs, len(p.order)-2*p.pairs, &p.order[0], &q[r*l.In], l.In, w, &c[r*stride], stride, &scale[2*r], &l.Columns[n], l.Out)
+				}
+				continue
+			}
 			for r := 0; r < rows; r += s.IntRows {
 				s.mulInt8(l.In/4, &q[r*l.In], l.In, w, &c[r*stride], stride, &scale[2*r], &l.Columns[n], l.Out)
 			}

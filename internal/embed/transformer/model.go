@@ -51,7 +51,7 @@ func New(file []byte, kernels *kernel.Set, threads int) (*Model, error) {
 	for range threads {
 		m.threads <- new(scratch)
 	}
-	r := reader{file: f}
+	r := reader{file: f, kernels: kernels}
 	m.words = r.int8s("word.q", -1, Hidden)
 	m.wordSteps = r.floats("word.s", len(m.words)/Hidden)
 	m.positions = r.floats("pos", -1, Hidden)
@@ -73,8 +73,9 @@ func (m *Model) Vocabulary() int { return len(m.wordSteps) }
 
 // reader keeps the first error.
 type reader struct {
-	file *safetensors.File
-	err  error
+	file    *safetensors.File
+	kernels *kernel.Set
+	err     error
 }
 
 func (r *reader) int8s(name string, shape ...int) []int8 {
@@ -106,8 +107,12 @@ func (r *reader) layer(prefix string) layer {
 }
 
 func (r *reader) linear(name string, in, out int) kernel.Linear {
-	return kernel.Linear{In: in, Out: out, Columns: r.floats(name+".col", 3, out),
+	l := kernel.Linear{In: in, Out: out, Columns: r.floats(name+".col", 3, out),
 		Weights: aligned(r.int8s(name+".q", out/kernel.Panel, in/4, kernel.Panel, 4))}
+	if r.err == nil {
+		r.kernels.Prepare(&l)
+	}
+	return l
 }
 
 // aligned returns v, or a copy of it where it begins off a cache line.
