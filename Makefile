@@ -56,6 +56,13 @@ e2e: cluster-up image ## End-to-end tests with real pods on the development clus
 kube-check: ## Prove that the development cluster works and leaves nothing behind
 	hack/kube/check
 
+##### measurements
+
+.PHONY: bench-encoder
+bench-encoder: ## Compare the builtin encoder with ONNX Runtime int8; BAR=prefix chooses, ROUNDS=n, DATA=folder of labelled sets
+	go build -o bin/bench-encoder ./hack/bench/encoder
+	hack/models/make python hack/bench/encoder/bench.py bin/bench-encoder "$(or $(DATA),../shared/data)"
+
 ##### the development cluster and the demonstration
 
 .PHONY: cluster-up
