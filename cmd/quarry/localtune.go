@@ -21,7 +21,7 @@ type tuneOptions struct {
 	tolerance           float64
 	budget              time.Duration
 	most                int
-	again               bool
+	again, devOnly      bool
 }
 
 func newLocalTuneCommand() *cobra.Command {
@@ -42,6 +42,7 @@ func newLocalTuneCommand() *cobra.Command {
 	flags.DurationVar(&o.budget, "budget", 0, "begin no further trial after this time, such as 30m; started again, it goes on")
 	flags.IntVar(&o.most, "max", 0, "make at most so many trials; 0 for all")
 	flags.BoolVar(&o.again, "again", false, "look at the Gate part although it has judged other recipes; the p-value is multiplied by the number of looks")
+	flags.BoolVar(&o.devOnly, "dev-only", false, "do not look at the Gate part yet, for a search that will go on")
 	flags.StringVar(&o.write, "write", "", "file for the recipe to apply")
 	flags.BoolVar(&o.asJSON, "json", false, "print everything as JSON")
 	return cmd
@@ -100,7 +101,8 @@ func (o *tuneOptions) prepare(cmd *cobra.Command, args []string) (in tune.Input,
 		return in, nil, nil, err
 	}
 	in.DevSet, in.GateSet = parts.Digests()
-	in.Measurer, in.Tolerance, in.Max, in.Budget, in.Again, in.Now = b, o.tolerance, o.most, o.budget, o.again, time.Now
+	in.Measurer, in.Tolerance, in.Max, in.Budget, in.Now = b, o.tolerance, o.most, o.budget, time.Now
+	in.Again, in.DevOnly = o.again, o.devOnly
 	in.Store, err = tune.OpenStore(filepath.Join(o.out, "tune"))
 	return in, b, notes, err
 }

@@ -125,7 +125,7 @@ const (
 	Cheaper Outcome = "Cheaper"
 	// Keep: nothing was shown to be better than the baseline.
 	Keep Outcome = "Keep"
-	// Unconfirmed: the Gate part may not be looked at again, so nothing confirms what the Dev part says.
+	// Unconfirmed: the Gate part was not looked at, so nothing confirms what the Dev part says.
 	Unconfirmed Outcome = "Unconfirmed"
 )
 

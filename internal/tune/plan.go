@@ -86,8 +86,18 @@ func byIndex(recipes []Recipe) []Recipe {
 
 // Bound is an upper bound of the number of trials, the baseline included.
 func (p Plan) Bound() int {
-	per := len(p.Grid.Fusion) + len(p.Grid.BM25) + len(p.Grid.Rerank) + 1
-	return p.indexBound() + len(p.allModels())*per
+	return p.indexBound() + len(p.allModels())*(len(p.Grid.Fusion)+len(p.Grid.BM25)) + p.rerankBound()
+}
+
+// rerankBound is an upper bound of the number of trials that rerank.
+func (p Plan) rerankBound() int {
+	rerankers := map[string]bool{}
+	for _, r := range append([]v1alpha1.RerankSpec{p.Baseline.Retrieval.Rerank}, p.Grid.Rerank...) {
+		if r.Type != "" && r.Type != v1alpha1.RerankNone {
+			rerankers[digest(r)] = true
+		}
+	}
+	return len(p.allModels()) * len(rerankers)
 }
 
 // indexBound is an upper bound of the number of trials that chunk or embed otherwise than all before.

@@ -5,16 +5,25 @@ import (
 	"time"
 )
 
-// clock measures how long new trials take: those that need an index of their own, and those that only ask.
+// kind is what a trial takes: an index of its own, questions alone, or questions and a reranker.
+type kind int
+
+const (
+	indexes kind = iota
+	asks
+	reranks
+)
+
+// clock measures how long new trials of each kind take.
 type clock struct {
 	in      Input
 	start   time.Time
 	last    time.Time
 	best    Progress
 	indexes map[string]bool
-	// spent and count of new trials, with an index of their own and without.
-	spent [2]time.Duration
-	count [2]int
+	spent   [3]time.Duration
+	count   [3]int
+	seen    [3]int // trials, those measured before included
 }
 
 func newClock(in Input) *clock {
@@ -28,8 +37,8 @@ func (c *clock) stop(done int) string {
 	case done == 0:
 	case c.in.Max > 0 && done >= c.in.Max:
 		return fmt.Sprintf("after %d trials, as --max says", done)
-	case c.in.Budget > 0 && spent >= c.in.Budget && c.count[0]+c.count[1] > 0:
-		return fmt.Sprintf("after %d trials, because %s have passed, as --budget says: start again to go on", done, c.in.Budget)
+	case c.in.Budget > 0 && spent >= c.in.Budget && c.count != [3]int{}:
+		return fmt.Sprintf("after %d trials, because %s have passed, as --budget says; the same command goes on from there", done, c.in.Budget)
 	}
 	return ""
 }
@@ -37,13 +46,16 @@ func (c *clock) stop(done int) string {
 // tick notes a trial and reports it.
 func (c *clock) tick(t Trial, cached bool, done int, in Input) {
 	now := in.Now()
-	kind := 1
-	if key := t.Recipe.IndexKey(); !c.indexes[key] {
-		c.indexes[key], kind = true, 0
+	k := asks
+	if t.Recipe.reranks() {
+		k = reranks
+	} else if key := t.Recipe.IndexKey(); !c.indexes[key] {
+		c.indexes[key], k = true, indexes
 	}
+	c.seen[k]++
 	if !cached {
-		c.spent[kind] += now.Sub(c.last)
-		c.count[kind]++
+		c.spent[k] += now.Sub(c.last)
+		c.count[k]++
 	}
 	c.last = now
 	if done == 1 || t.Mean > c.best.Best {
@@ -62,21 +74,28 @@ func (c *clock) tick(t Trial, cached bool, done int, in Input) {
 	in.Progress(p)
 }
 
-// left guesses the time of so many trials: those that build an index come first, so the later ones are those that ask.
+// left guesses the time of so many trials. A kind that was not seen yet is taken for one that only asks.
 func (c *clock) left(trials int) time.Duration {
-	indexes := min(trials, max(0, c.in.Plan.indexBound()-len(c.indexes)))
-	each := func(kind int) time.Duration {
-		if c.count[kind] == 0 {
-			kind = 1 - kind
-		}
-		if c.count[kind] == 0 {
-			return 0
-		}
-		return c.spent[kind] / time.Duration(c.count[kind])
+	most := [3]int{indexes: c.in.Plan.indexBound(), reranks: c.in.Plan.rerankBound()}
+	var left time.Duration
+	for k := range most {
+		n := min(trials, max(0, most[k]-c.seen[k]))
+		trials -= n
+		left += time.Duration(n) * c.each(kind(k))
 	}
-	left := time.Duration(indexes)*each(0) + time.Duration(trials-indexes)*each(1)
+	left += time.Duration(trials) * c.each(asks)
 	if c.in.Budget > 0 {
 		left = min(left, max(0, c.in.Budget-c.in.Now().Sub(c.start)))
 	}
 	return left
+}
+
+// each is the mean time of a kind, or of whatever kind is known.
+func (c *clock) each(k kind) time.Duration {
+	for _, k := range []kind{k, asks, indexes} {
+		if c.count[k] > 0 {
+			return c.spent[k] / time.Duration(c.count[k])
+		}
+	}
+	return 0
 }

@@ -74,8 +74,14 @@ func (r Report) sayDev() []string {
 		out = append(out, fmt.Sprintf("The best is %.4f (%s). Chosen is %s: it is not distinguishable from the best (%.4f behind, p %.2g), at most %g behind, and the cheapest of those.",
 			r.Best.Mean, cmp.Or(strings.Join(r.Best.Changes, ", "), "the current recipe"), r.Winner.name(), r.Winner.BehindBest, r.Winner.BestP, r.Tolerance))
 	}
+	if more := r.Winner.Characters / max(r.Baseline.Characters, 1); more > longer {
+		out = append(out, fmt.Sprintf("Its first ten passages are %.1f times as long as the current ones: a longer passage holds the labelled words more easily, and a language model has to read it.", more))
+	}
 	return out
 }
+
+// longer is the ratio of the lengths of answers from which it is worth a word.
+const longer = 1.25
 
 func (t Trial) name() string {
 	if len(t.Changes) == 0 {
@@ -88,6 +94,9 @@ func (t Trial) name() string {
 func (r Report) sayGate() []string {
 	if r.Refused != "" {
 		return []string{"Not confirmed: " + r.Refused + ".", "Below is what the Dev part says."}
+	}
+	if r.Outcome == Unconfirmed {
+		return []string{"Not confirmed: the Gate part was not looked at, as --dev-only says. Below is what the Dev part says."}
 	}
 	if r.Gate == nil {
 		return []string{"Keep the current recipe: no other was chosen on the Dev part. The Gate part was not looked at."}

@@ -33,6 +33,8 @@ type Input struct {
 	Budget time.Duration
 	// Again permits another look at a Gate part that has judged other recipes.
 	Again bool
+	// DevOnly keeps the Gate part for a later run.
+	DevOnly bool
 	// Progress, when set, is called after each trial, and Now is the clock.
 	Progress func(Progress)
 	Now      func() time.Time
@@ -74,7 +76,7 @@ func Run(ctx context.Context, in Input) (Result, error) {
 		return Result{}, err
 	}
 	result := Result{Judgement: Judge(trials, in.Metric, in.DevSet, in.Tolerance), Stopped: stopped}
-	if result.Winner != 0 {
+	if result.Winner != 0 && !in.DevOnly {
 		if err := in.confirm(ctx, &result); err != nil {
 			return Result{}, err
 		}
@@ -128,7 +130,11 @@ func (in Input) measure(ctx context.Context, r Recipe, part eval.Part) (m Measur
 	if m, ok := in.Store.Get(key); ok && m.Values[in.Metric.String()] != nil {
 		return m, true, nil
 	}
-	if m, err = in.Measurer.Measure(ctx, r, part); err != nil {
+	m, err = in.Measurer.Measure(ctx, r, part)
+	if ctx.Err() != nil {
+		return m, false, fmt.Errorf("stopped (%w): what was measured is kept, so the same command goes on from here", ctx.Err())
+	}
+	if err != nil {
 		return m, false, fmt.Errorf("trial %s: %w", r.Describe(), err)
 	}
 	return m, false, in.Store.Put(key, r.Describe(), m)
