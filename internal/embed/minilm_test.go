@@ -72,8 +72,12 @@ func goldens(t testing.TB) (rows []golden, texts []string) {
 }
 
 func TestMiniLMIsCloseToFloat32(t *testing.T) {
-	rows, texts := goldens(t)
+	all, allTexts := goldens(t)
 	for _, e := range minis(t) {
+		rows, texts := all, allTexts
+		if e.Kernels() == "generic" { // which takes 25 times as long
+			rows, texts = rows[:12], texts[:12]
+		}
 		mean, worst := 0.0, 1.0
 		for i, v := range e.Encode(texts) {
 			c := cosine(v, rows[i].Vector)
@@ -90,8 +94,12 @@ func TestMiniLMIsCloseToFloat32(t *testing.T) {
 }
 
 func TestMiniLMTokenVectors(t *testing.T) {
-	rows, texts := goldens(t)
+	all, allTexts := goldens(t)
 	for _, e := range minis(t) {
+		rows, texts := all, allTexts
+		if e.Kernels() == "generic" {
+			rows, texts = rows[:12], texts[:12]
+		}
 		for i, v := range e.EncodeTokens(texts) {
 			if want := min(rows[i].Tokens, miniTokens-2); v.N != want || len(v.Vectors) != want*miniDimensions {
 				t.Fatalf("%.40q: %d vectors of %d numbers in all, want %d", texts[i], v.N, len(v.Vectors), want)
@@ -120,6 +128,56 @@ func TestMiniLMDigestIsInItsCard(t *testing.T) {
 	}
 }
 
+// hostileTexts must give vectors as any others do.
+func hostileTexts() []string {
+	return []string{"\x00", "a\x00b", "\xff\xfe\xfd", "\xc3\x28 \xa0\xa1", "!?.,;:-()", strings.Repeat("!", 5000), "\u202e\u0301\u0301",
+		strings.Repeat("a", 1<<20), strings.Repeat("word ", 1<<18), strings.Repeat("有", 1<<18), strings.Repeat("\x00", 1<<20), "[CLS] [SEP] [MASK]"}
+}
+
+func TestMiniLMHostileTexts(t *testing.T) {
+	texts := hostileTexts()
+	for _, e := range minis(t) {
+		if e.Kernels() == "generic" {
+			texts = texts[:5]
+		}
+		for i, v := range e.Encode(texts) {
+			checkVector(t, texts[i], v, e.CountTokens(texts[i]))
+		}
+		for i, v := range e.EncodeTokens(texts) {
+			if want := min(e.CountTokens(texts[i]), miniTokens-2); v.N != want {
+				t.Errorf("%.20q: %d token vectors, want %d", texts[i], v.N, want)
+			}
+		}
+	}
+}
+
+func checkVector(t *testing.T, text string, v []float32, tokens int) {
+	t.Helper()
+	square, want := 0.0, 1.0
+	if tokens == 0 {
+		want = 0
+	}
+	for _, f := range v {
+		square += float64(f) * float64(f)
+	}
+	if !(math.Abs(square-want) < 1e-5) {
+		t.Errorf("%.40q, %d tokens: a vector of squared length %g, want %g", text, tokens, square, want)
+	}
+}
+
+func FuzzMiniLM(f *testing.F) {
+	for _, s := range hostileTexts()[:7] {
+		f.Add(s)
+	}
+	e, err := newMini(kernel.Available()[0], 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		checkVector(t, text, e.Encode([]string{text})[0], e.CountTokens(text))
+	})
+}
+
 func TestMiniLMWithoutTokens(t *testing.T) {
 	for _, e := range minis(t) {
 		v := e.Encode([]string{"", "a", " \n\u200b"})
@@ -132,5 +190,19 @@ func TestMiniLMWithoutTokens(t *testing.T) {
 		if v := e.Encode(nil); len(v) != 0 {
 			t.Errorf("no texts: %d vectors", len(v))
 		}
+	}
+}
+
+// BenchmarkMiniLM measures passages of 100 words a second with all cores.
+func BenchmarkMiniLM(b *testing.B) {
+	texts := passages(64)
+	for _, e := range minis(b) {
+		b.Run(e.Kernels(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				e.Encode(texts)
+			}
+			b.ReportMetric(float64(b.N*len(texts))/b.Elapsed().Seconds(), "passages/s")
+		})
 	}
 }
