@@ -79,6 +79,15 @@ demo: demo-docs cluster-up image ## From two YAML files to a gated, permission-f
 	hack/kube/cluster load bin/quarry.tar
 	DOCS="$(DOCS)" IMAGE=$(IMAGE) hack/demo/demo
 
+.PHONY: beir
+beir: beir-data cluster-up image ## Measure a labelled set on the cluster and with local eval: equal figures; DATA=folder, RECIPE=file
+	hack/kube/cluster load bin/quarry.tar
+	DATA="$(DATA)" RECIPE="$(RECIPE)" IMAGE=$(IMAGE) hack/beir/beir
+
+.PHONY: beir-data
+beir-data:
+	@[ -f "$(DATA)/corpus.jsonl" ] || { echo "DATA=$(DATA) is not a folder with corpus.jsonl, queries.jsonl and qrels.tsv in it" >&2; exit 1; }
+
 .PHONY: demo-docs
 demo-docs:
 	@[ -z "$(DOCS)" ] || [ -n "$$(find "$(DOCS)" -type f -print -quit 2>/dev/null)" ] || { echo "DOCS=$(abspath $(DOCS)) is not a folder with files in it" >&2; exit 1; }

@@ -7,11 +7,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"quarry.dev/quarry/internal/search"
 )
 
 func run(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	stdout, _, err = runBoth(t, args...)
+	return stdout, err
+}
+
+func runBoth(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, progress bytes.Buffer
 	root := newRootCommand()
@@ -19,7 +26,7 @@ func run(t *testing.T, args ...string) (stdout string, err error) {
 	root.SetOut(&out)
 	root.SetErr(&progress)
 	err = root.ExecuteContext(t.Context())
-	return out.String(), err
+	return out.String(), progress.String(), err
 }
 
 func TestEveryRoleHasItsCommand(t *testing.T) {
@@ -50,6 +57,35 @@ func TestLocal(t *testing.T) {
 	t.Chdir(filepath.Dir(documents))
 	if out, err := run(t, "local", "search", "how long is leave"); err != nil || !strings.Contains(out, "1. leave.md") {
 		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// The first question makes the index, in its own words; the second finds it.
+func TestLocalSearchBuilds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("docs", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("docs/leave.md", []byte("# Leave\n\nParental leave lasts sixteen weeks.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"1 documents (0 failed), 1 chunks in docs.quarry", ""} {
+		out, progress, err := runBoth(t, "local", "search", "--dir", "docs", "how", "long", "is", "leave?")
+		if err != nil || !strings.HasPrefix(out, "1. leave.md > Leave  ") || strings.Contains(out, "\x1b") || strings.TrimSpace(progress) != says {
+			t.Errorf("%q, %q, %v; want to be told %q", out, progress, err, says)
+		}
+	}
+	later := time.Now().Add(time.Minute)
+	if err := os.Chtimes("docs/leave.md", later, later); err != nil {
+		t.Fatal(err)
+	}
+	if _, progress, err := runBoth(t, "local", "search", "--dir", "docs", "leave"); err != nil || !strings.Contains(progress, "docs has changed since it was indexed; to index it again: quarry local build docs") {
+		t.Errorf("%q, %v", progress, err)
+	}
+	for says, question := range map[string]string{"query is empty": " ", "query has 50000 characters": strings.Repeat("word ", 10000), "query is not valid UTF-8": "\xff\xfe"} {
+		if out, err := run(t, "local", "search", question); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q, %v; want %q", out, err, says)
+		}
 	}
 }
 

@@ -139,6 +139,9 @@ func (s *Stack) Measure(ctx context.Context, set Set, system System, progress Pr
 		Access:      func(ctx context.Context) (eval.RawAccess, error) { return s.rawAccess(ctx, set.Documents) },
 		AccessEpoch: s.overlays.Epoch(),
 	}
+	if system == HybridRerank { // each question keeps all cores busy by itself, and has a time limit
+		in.Concurrency = runtime.GOMAXPROCS(0)
+	}
 	if progress != nil {
 		in.Progress = func(done, total int) { progress(string(system), done, total) }
 	}

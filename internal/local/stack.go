@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
@@ -145,6 +146,9 @@ func (s *Stack) reranker(public []byte) (http.Handler, error) {
 
 // Search asks as the principals that as names.
 func (s *Stack) Search(ctx context.Context, as access.Identity, request search.Request) (*search.Response, error) {
+	if !utf8.ValidString(request.Query) {
+		return nil, errors.New("query is not valid UTF-8: write it in the terminal's UTF-8 locale")
+	}
 	as.Tenant = s.stack.Tenant
 	return s.Gateway.Search(ctx, as, request)
 }
