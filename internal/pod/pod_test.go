@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/artifact"
+	"quarry.dev/quarry/internal/embed"
 	"quarry.dev/quarry/internal/identity"
 	"quarry.dev/quarry/internal/local"
 	"quarry.dev/quarry/internal/pod"
@@ -44,7 +46,9 @@ type cluster struct {
 	addresses      map[string]string
 	log            lockedBuffer
 	ended          chan error
+	started        int
 	stop           context.CancelFunc
+	patience       time.Duration
 }
 
 // lockedBuffer is written by several processes.
@@ -103,10 +107,10 @@ var accessSpec = v1alpha1.AccessSpec{Default: v1alpha1.AccessNobody, SidecarSuff
 }}
 
 // newCluster builds an index and lays out every file that the operator would mount.
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T, rerank v1alpha1.RerankSpec) *cluster {
 	dir := t.TempDir()
 	c := &cluster{t: t, documents: filepath.Join(dir, "docs"), out: filepath.Join(dir, "out"), etc: filepath.Join(dir, "etc"),
-		addresses: map[string]string{}, ended: make(chan error, 3)}
+		addresses: map[string]string{}, ended: make(chan error, 8)}
 	c.write(c.documents+"/hr/leave.md", []byte("# Leave\n\n## Parental\n\nParental leave lasts sixteen weeks.\n"))
 	c.write(c.documents+"/public/travel.md", []byte("# Travel\n\nTravel expenses are paid monthly.\n"))
 	c.write(c.documents+"/public/old.md", []byte("# Old\n\nThe old office is closed.\n"))
@@ -134,13 +138,14 @@ func newCluster(t *testing.T) *cluster {
 	c.write(c.etc+"/public/gateway.pem", gatewayPublic)
 	c.write(c.etc+"/public/eval.pem", evalPublic)
 
-	for _, name := range []string{"bm25", "hnsw", "gateway", "bm25-admin", "hnsw-admin", "gateway-admin", "eval"} {
+	for _, name := range []string{"bm25", "hnsw", "gateway", "reranker", "bm25-admin", "hnsw-admin", "gateway-admin", "reranker-admin", "eval"} {
 		c.addresses[name] = freeAddress(t)
 	}
 	c.config.Tenant, c.config.Index = "acme", "support-acme-1"
 	c.config.Identity = v1alpha1.IdentitySpec{Type: "JWT", JWT: &v1alpha1.JWTSpec{
 		Issuer: "https://issuer.example", Audiences: []string{"search"}, JWKSRef: &v1alpha1.JWKSRef{ConfigMap: &v1alpha1.KeyRef{Name: "a", Key: "b"}}}}
-	c.config.Peers = stage.Peers{BM25: "http://" + c.addresses["bm25"], HNSW: "http://" + c.addresses["hnsw"]}
+	c.config.Peers = stage.Peers{BM25: "http://" + c.addresses["bm25"], HNSW: "http://" + c.addresses["hnsw"], Reranker: "http://" + c.addresses["reranker"]}
+	c.config.Retrieval.Rerank = rerank
 	text, err := json.Marshal(c.config)
 	check(t, err)
 	c.write(c.etc+"/config/config.json", text)
@@ -153,24 +158,33 @@ func (c *cluster) readBuilt() {
 	check(c.t, json.Unmarshal(data, &struct{ Config *stage.Config }{&c.config}))
 }
 
-func (c *cluster) start() {
+func (c *cluster) start(roles ...string) {
 	ctx, stop := context.WithCancel(c.t.Context())
 	c.stop = stop
-	run := func(name string, serve func(context.Context, pod.Options) error) {
-		o := pod.Options{Etc: c.etc, Data: filepath.Join(c.t.TempDir(), name), Address: c.addresses[name], AdminAddress: c.addresses[name+"-admin"],
+	run := func(name, etc string, serve func(context.Context, pod.Options) error) {
+		o := pod.Options{Etc: etc, Data: filepath.Join(c.t.TempDir(), name), Address: c.addresses[name], AdminAddress: c.addresses[name+"-admin"],
 			EvalAddress: c.addresses["eval"], Log: slog.New(slog.NewTextHandler(&c.log, nil))}
-		o.SetBucket(artifact.NewDir(c.out))
+		o.SetRerankerPatience(c.patience)
+		if etc == c.etc {
+			o.SetBucket(artifact.NewDir(c.out))
+		}
+		c.started++
 		go func() { c.ended <- serve(ctx, o) }()
 	}
-	run("gateway", pod.Gateway) // first: it must wait for its retrievers
+	run("gateway", c.etc, pod.Gateway) // first: it must wait for the others
 	time.Sleep(100 * time.Millisecond)
 	if c.ready("gateway") {
 		c.t.Error("the gateway is ready without retrievers")
 	}
 	for _, role := range []identity.Role{identity.RoleBM25, identity.RoleHNSW} {
-		run(string(role), func(ctx context.Context, o pod.Options) error { return pod.Retriever(ctx, role, o) })
+		run(string(role), c.etc, func(ctx context.Context, o pod.Options) error { return pod.Retriever(ctx, role, o) })
 	}
-	for deadline := time.Now().Add(15 * time.Second); !c.ready("bm25") || !c.ready("hnsw") || !c.ready("gateway"); time.Sleep(50 * time.Millisecond) {
+	wanted := append([]string{"bm25", "hnsw", "gateway"}, roles...)
+	for _, role := range roles {
+		run(role, c.rerankerEtc(), pod.Reranker)
+	}
+	unready := func(name string) bool { return !c.ready(name) }
+	for deadline := time.Now().Add(15 * time.Second); slices.ContainsFunc(wanted, unready); time.Sleep(50 * time.Millisecond) {
 		select {
 		case err := <-c.ended:
 			c.t.Fatalf("a process ended: %v\n%s", err, c.log.String())
@@ -180,6 +194,17 @@ func (c *cluster) start() {
 			c.t.Fatalf("not ready in time\n%s", c.log.String())
 		}
 	}
+}
+
+// rerankerEtc is all that a reranker pod mounts: no keys of a bucket, no private key, no users' keys.
+func (c *cluster) rerankerEtc() string {
+	etc := filepath.Join(c.t.TempDir(), "etc")
+	for _, file := range []string{"config/config.json", "public/gateway.pem"} {
+		data, err := os.ReadFile(filepath.Join(c.etc, file))
+		check(c.t, err)
+		c.write(filepath.Join(etc, file), data)
+	}
+	return etc
 }
 
 func (c *cluster) ready(name string) bool {
@@ -239,8 +264,8 @@ func (c *cluster) eventually(what string, holds func() bool) {
 }
 
 func TestStackOfProcesses(t *testing.T) {
-	c := newCluster(t)
-	c.start()
+	c := newCluster(t, v1alpha1.RerankSpec{Type: v1alpha1.RerankBuiltin, Model: embed.Static256})
+	c.start("reranker")
 	bob, eve := c.user("acme", "bob", "hr"), c.user("acme", "eve")
 	sees := func(token, query, document string) bool {
 		t.Helper()
@@ -253,6 +278,9 @@ func TestStackOfProcesses(t *testing.T) {
 	if !sees(bob, "how long is parental leave", "hr/leave.md") || sees(eve, "how long is parental leave", "hr/leave.md") {
 		t.Error("the filter does not hold")
 	}
+	if _, answer := c.ask("gateway", bob, "how long is parental leave"); !strings.Contains(answer, `"reranked":true`) {
+		t.Errorf("not reranked: %s", answer)
+	}
 	signer, err := identity.NewSigner(identity.Stack{Tenant: "acme", VersionDigest: c.config.VersionDigest}, c.eval)
 	check(t, err)
 	evalToken, err := signer.IssueEval(access.Identity{Tenant: "acme", User: "bob", Groups: []string{"hr"}}, "uid")
@@ -262,7 +290,7 @@ func TestStackOfProcesses(t *testing.T) {
 		want        int
 	}{
 		{"eval", evalToken, 200}, {"eval", bob, 401}, {"gateway", evalToken, 401}, {"gateway", c.user("globex", "bob", "hr"), 401},
-		{"gateway", "", 401}, {"bm25", bob, 404},
+		{"gateway", "", 401}, {"bm25", bob, 404}, {"reranker", bob, 404},
 	} {
 		if code, answer := c.ask(probe.port, probe.token, "leave"); code != probe.want || strings.Contains(answer, "sixteen") && code != 200 {
 			t.Errorf("port %s: HTTP %d, want %d: %s", probe.port, code, probe.want, answer)
@@ -290,15 +318,41 @@ func TestStackOfProcesses(t *testing.T) {
 		t.Errorf("metrics are incomplete:\n%.2000s", metrics)
 	}
 	c.stop()
-	for range 3 {
+	for range c.started {
 		if err := <-c.ended; err != nil {
 			t.Errorf("a process did not end well: %v", err)
 		}
 	}
 }
 
+// TestAStackOutlivesItsReranker: one that never comes, and one whose endpoint is down, cost the order and nothing else.
+func TestAStackOutlivesItsReranker(t *testing.T) {
+	dead := v1alpha1.RerankSpec{Type: v1alpha1.RerankTypeEndpoint, Endpoint: &v1alpha1.RerankEndpoint{URL: "http://" + freeAddress(t), Model: "m"}}
+	for name, roles := range map[string][]string{"no reranker": nil, "dead endpoint": {"reranker"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, dead)
+			c.patience = 300 * time.Millisecond
+			c.start(roles...)
+			code, answer := c.ask("gateway", c.user("acme", "bob", "hr"), "how long is parental leave")
+			if code != http.StatusOK || !strings.Contains(answer, `"reranked":false`) || !strings.Contains(answer, "sixteen") {
+				t.Errorf("HTTP %d: %s", code, answer)
+			}
+			if log := c.log.String(); !strings.Contains(log, "starting without the reranker") || strings.Contains(log, "parental") {
+				t.Errorf("the log is %s", log)
+			}
+			c.stop()
+			for range c.started {
+				if err := <-c.ended; err != nil {
+					t.Errorf("a process did not end well: %v", err)
+				}
+			}
+		})
+	}
+}
+
 func TestADamagedArtifactIsNotServed(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, v1alpha1.RerankSpec{})
 	damaged := 0
 	check(t, filepath.WalkDir(c.out, func(path string, d os.DirEntry, err error) error {
 		if err == nil && filepath.Base(path) == "bm25.seg" {
@@ -324,7 +378,7 @@ func TestADamagedArtifactIsNotServed(t *testing.T) {
 
 // TestNewKeysEndTheProcess: a stack whose key pair was made anew must come to agree on it without anybody's help.
 func TestNewKeysEndTheProcess(t *testing.T) {
-	c := newCluster(t)
+	c := newCluster(t, v1alpha1.RerankSpec{})
 	o := pod.Options{Etc: c.etc, Data: t.TempDir(), Address: c.addresses["bm25"], AdminAddress: c.addresses["bm25-admin"], Log: slog.New(slog.DiscardHandler)}
 	o.SetBucket(artifact.NewDir(c.out))
 	o.SetKeysInterval(20 * time.Millisecond)
@@ -349,7 +403,7 @@ func TestNewKeysEndTheProcess(t *testing.T) {
 
 func TestMissingFilesAreNamed(t *testing.T) {
 	for _, file := range []string{"config/config.json", "public/gateway.pem", "public/eval.pem", "keys/private.pem"} {
-		c := newCluster(t)
+		c := newCluster(t, v1alpha1.RerankSpec{})
 		check(t, os.Remove(filepath.Join(c.etc, file)))
 		o := pod.Options{Etc: c.etc, Data: t.TempDir(), Address: "127.0.0.1:0", AdminAddress: "127.0.0.1:0", EvalAddress: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
 		o.SetBucket(artifact.NewDir(c.out))

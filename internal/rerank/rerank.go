@@ -129,7 +129,7 @@ func Clip(text string) string {
 		return text
 	}
 	end := MaxText
-	for end > MaxText-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+	for end > MaxText-utf8.UTFMax+1 && !utf8.RuneStart(text[end]) {
 		end--
 	}
 	return text[:end]

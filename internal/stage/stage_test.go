@@ -108,6 +108,9 @@ func TestBuildAndLoad(t *testing.T) {
 	if l.Chunks.Len() != uint32(build.Chunks) || l.Access.Len() != 20 || l.HNSW.Len() != int(build.Chunks) {
 		t.Fatalf("loaded %d chunks of %d documents", l.Chunks.Len(), l.Access.Len())
 	}
+	if c := l.Chunks.At(0); c.Context != "Topic 0" || strings.HasPrefix(c.Text, c.Context) {
+		t.Errorf("the first chunk has context %q and text %q", c.Context, c.Text)
+	}
 	all := l.Access.AllowSet(access.Identity{User: "ann"}, nil)
 	if all.GetCardinality() != uint64(build.Chunks) {
 		t.Fatalf("everyone sees %d chunks", all.GetCardinality())
