@@ -44,16 +44,24 @@ func (v isa) mulPaired(rows, vectors int) {
 		base = append(base, next)
 	}
 	acc := v.zeros(rows * vectors)
-	ones := v.ones()
-	// step loads the weights of the i-th next step; x loads a row's activations
-	step := func(i int) (w []reg.VecVirtual, x func(r int) reg.VecVirtual) {
+	ones := v.vec()
+	VPCMPEQW(ones, ones, ones)
+	VPSRLW(Imm(15), ones, ones)
+	// step finds the weights of the i-th next step, and loads all but the first so many; x loads a row's activations
+	step := func(i, remain int) (w []Op, x func(r int) reg.VecVirtual) {
 		k, offset := GP64(), GP64()
 		MOVWQZX(Mem{Base: order, Disp: 2 * i}, k)
 		MOVQ(k, offset)
 		SHLQ(Imm(8), offset)
-		w = v.vecs(vectors)
-		for j := range w {
-			VMOVDQU(Mem{Base: b, Index: offset, Scale: 1, Disp: j * v.bytes()}, w[j])
+		for j := range vectors {
+			m := Mem{Base: b, Index: offset, Scale: 1, Disp: j * v.bytes()}
+			if j < remain {
+				w = append(w, m)
+				continue
+			}
+			loaded := v.vec()
+			VMOVDQU(m, loaded)
+			w = append(w, loaded)
 		}
 		return w, func(r int) reg.VecVirtual {
 			x := v.vec()
@@ -68,8 +76,8 @@ func (v isa) mulPaired(rows, vectors int) {
 	TESTQ(pairs, pairs)
 	JEQ(LabelRef("tail"))
 	Label("pair")
-	w0, x0 := step(0)
-	w1, x1 := step(1)
+	w0, x0 := step(0, 0)
+	w1, x1 := step(1, 1) // there are 16 registers
 	for r := range rows {
 		x, y := x0(r), x1(r)
 		for j := range vectors {
@@ -87,7 +95,7 @@ func (v isa) mulPaired(rows, vectors int) {
 	TESTQ(singles, singles)
 	JEQ(LabelRef("done"))
 	Label("single")
-	w, x := step(0)
+	w, x := step(0, 0)
 	for r := range rows {
 		x := x(r)
 		for j := range vectors {
@@ -102,15 +110,6 @@ func (v isa) mulPaired(rows, vectors int) {
 	Label("done")
 	v.dequantize(rows, vectors, acc, v.vec(), v.vecs(2))
 	end()
-}
-
-// ones is a vector of 16-bit ones, in memory as all registers are taken.
-func (v isa) ones() Mem {
-	m := GLOBL("ones", RODATA|NOPTR)
-	for i := range v.bytes() / 2 {
-		DATA(2*i, U16(1))
-	}
-	return m
 }
 
 // dequantize writes step*(scale*acc) + (minimum*sum + bias) to c.

@@ -1,10 +1,5 @@
 package kernel
 
-import (
-	"cmp"
-	"slices"
-)
-
 // A step is four rows of weights, which the kernels multiply at a time; a half step two of them. Without VNNI the products of
 // a half step with activations of at most 127 are summed in 16 bits: 127*(127+127) fits. The sums of two steps may be added
 // before they are widened where neither their positive nor their negative weights together exceed mostPaired, in any column.
@@ -45,37 +40,34 @@ func (s *Set) Prepare(l *Linear) {
 
 func newLoad(w []int8) (l load) {
 	for i := range halves {
-		for _, v := range w[2*i : 2*i+2] {
-			l.positive[i] += max(0, int16(v))
-			l.negative[i] -= min(0, int16(v))
-		}
-		l.most = max(l.most, l.positive[i], l.negative[i])
+		a, b := int16(w[2*i]), int16(w[2*i+1])
+		positive := max(0, a) + max(0, b)
+		negative := positive - a - b
+		l.positive[i], l.negative[i], l.most = positive, negative, max(l.most, positive, negative)
 	}
 	return l
 }
 
-// pair finds, for the heaviest step left, the lightest one that may be added to it.
+// pair finds a partner for each step, the nearest after it that may be added to it: memory is read almost in its order.
 func pair(loads []load) pairing {
-	left := make([]uint16, len(loads))
-	for k := range left {
-		left[k] = uint16(k)
-	}
-	slices.SortStableFunc(left, func(a, b uint16) int { return cmp.Compare(loads[b].most, loads[a].most) })
-	var p pairing
+	p := pairing{order: make([]uint16, 0, len(loads))}
+	taken := make([]bool, len(loads))
 	var singles []uint16
-	for len(left) > 0 {
-		heavy, at := left[0], len(left)-1
-		for at > 0 && !fits(&loads[heavy], &loads[left[at]]) {
-			at--
+	for a := range loads {
+		if taken[a] {
+			continue
 		}
-		if at == 0 {
-			singles = append(singles, heavy)
-		} else {
-			p.pairs++
-			p.order = append(p.order, heavy, left[at])
-			left = slices.Delete(left, at, at+1)
+		b := a + 1
+		for b < len(loads) && (taken[b] || !fits(&loads[a], &loads[b])) {
+			b++
 		}
-		left = left[1:]
+		if b == len(loads) {
+			singles = append(singles, uint16(a))
+			continue
+		}
+		taken[b] = true
+		p.pairs++
+		p.order = append(p.order, uint16(a), uint16(b))
 	}
 	p.order = append(p.order, singles...)
 	return p

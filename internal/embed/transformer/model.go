@@ -7,6 +7,7 @@ package transformer
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"quarry.dev/quarry/internal/embed/kernel"
@@ -51,7 +52,7 @@ func New(file []byte, kernels *kernel.Set, threads int) (*Model, error) {
 	for range threads {
 		m.threads <- new(scratch)
 	}
-	r := reader{file: f, kernels: kernels}
+	r := reader{file: f}
 	m.words = r.int8s("word.q", -1, Hidden)
 	m.wordSteps = r.floats("word.s", len(m.words)/Hidden)
 	m.positions = r.floats("pos", -1, Hidden)
@@ -62,7 +63,22 @@ func New(file []byte, kernels *kernel.Set, threads int) (*Model, error) {
 	if r.err == nil && len(m.layers) == 0 {
 		r.err = fmt.Errorf("no tensor 0.ln1: the file has no layer")
 	}
-	return m, r.err
+	if r.err != nil {
+		return nil, r.err
+	}
+	m.prepare()
+	return m, nil
+}
+
+func (m *Model) prepare() {
+	var wg sync.WaitGroup
+	for i := range m.layers {
+		l := &m.layers[i]
+		for _, linear := range []*kernel.Linear{&l.attention, &l.output, &l.up, &l.down} {
+			wg.Go(func() { m.kernels.Prepare(linear) })
+		}
+	}
+	wg.Wait()
 }
 
 // MaxTokens is the longest sequence.
@@ -73,9 +89,8 @@ func (m *Model) Vocabulary() int { return len(m.wordSteps) }
 
 // reader keeps the first error.
 type reader struct {
-	file    *safetensors.File
-	kernels *kernel.Set
-	err     error
+	file *safetensors.File
+	err  error
 }
 
 func (r *reader) int8s(name string, shape ...int) []int8 {
@@ -107,12 +122,8 @@ func (r *reader) layer(prefix string) layer {
 }
 
 func (r *reader) linear(name string, in, out int) kernel.Linear {
-	l := kernel.Linear{In: in, Out: out, Columns: r.floats(name+".col", 3, out),
+	return kernel.Linear{In: in, Out: out, Columns: r.floats(name+".col", 3, out),
 		Weights: aligned(r.int8s(name+".q", out/kernel.Panel, in/4, kernel.Panel, 4))}
-	if r.err == nil {
-		r.kernels.Prepare(&l)
-	}
-	return l
 }
 
 // aligned returns v, or a copy of it where it begins off a cache line.
