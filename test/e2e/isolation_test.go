@@ -171,11 +171,18 @@ func loadProbe(ctx context.Context) {
 // knock runs a pod that posts a search to every door, and returns what it saw by URL: "status N", or "unreachable: why".
 func knock(ctx context.Context, ns, name string, labels map[string]string, token string, doors []door) map[string]string {
 	GinkgoHelper()
+	return knockAfter(ctx, 0, ns, name, labels, token, doors)
+}
+
+// knockAfter waits before it knocks, until the network knows the new pod.
+func knockAfter(ctx context.Context, wait time.Duration, ns, name string, labels map[string]string, token string, doors []door) map[string]string {
+	GinkgoHelper()
 	args := []string{"knock"}
 	for _, d := range doors {
 		args = append(args, d.url)
 	}
 	pod := probePod(ns, name, labels, token, args)
+	pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: "PAUSE", Value: wait.String()})
 	Expect(world.kube.Create(ctx, pod)).To(Succeed())
 	await(ctx, time.Minute, "the pod "+name+" has knocked at every door", func() error {
 		if err := world.kube.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {

@@ -23,6 +23,8 @@ import (
 const (
 	rerankPipeline = "reranked"
 	rerankTenant   = "r"
+	// policyLag is longer than the network takes to apply its policies to a new pod.
+	policyLag = 12 * time.Second
 )
 
 // reranking runs a pipeline of its own on tenant a's corpus: static vectors, and the best passages compared once more by minilm.
@@ -83,7 +85,7 @@ func expectSealed(ctx context.Context, index string) {
 	gateway := rerankDoor(serviceAddress(ctx, desired.PartName(index, desired.GatewayPart)), desired.PortAPI)
 
 	By("the gateway of the version reaches the reranker, whose answer is 401 to who has not the gateway's key")
-	results := knock(ctx, namespace, "as-gateway", desired.SelectorLabels(version, desired.GatewayPart), ann(rerankTenant).token(), []door{reranker, admin, s3})
+	results := knockAfter(ctx, policyLag, namespace, "as-gateway", desired.SelectorLabels(version, desired.GatewayPart), ann(rerankTenant).token(), []door{reranker, admin, s3})
 	Expect(results[reranker.url]).To(Equal("status 401"))
 	Expect(results[admin.url]).To(HavePrefix("unreachable"))
 	Expect(results[s3.url]).To(HavePrefix("status "), "the probe is no blind witness: a gateway reaches the storage")
@@ -92,11 +94,11 @@ func expectSealed(ctx context.Context, index string) {
 		"as-nobody":    {"app": "nobody"},
 	} {
 		By("a pod " + name + " does not")
-		results := knock(ctx, namespace, name, labels, "", []door{reranker, admin})
+		results := knockAfter(ctx, policyLag, namespace, name, labels, "", []door{reranker, admin})
 		Expect(results).To(HaveEach(HavePrefix("unreachable")))
 	}
 	By("a pod with the reranker's labels reaches neither the storage, nor the gateway, nor another reranker")
-	results = knock(ctx, namespace, "as-reranker", desired.SelectorLabels(version, desired.RerankerPart), "", []door{s3, gateway, reranker})
+	results = knockAfter(ctx, policyLag, namespace, "as-reranker", desired.SelectorLabels(version, desired.RerankerPart), "", []door{s3, gateway, reranker})
 	Expect(results).To(HaveEach(HavePrefix("unreachable")))
 }
 

@@ -1,6 +1,7 @@
 // Command probe is the pod of the development cluster's own check: `probe serve ADDR` answers HTTP with its pod's name,
 // `probe get URL` prints an answer and fails within three seconds where there is none, and `probe knock URL...` posts to each
-// URL, with the bearer token in TOKEN if there is one, and prints a line for each: its status, or that it is unreachable.
+// URL, with the bearer token in TOKEN if there is one, and prints a line for each: its status, or that it is unreachable. Before
+// that it waits for the time in PAUSE, for instance 10s, because a network takes a moment to know a new pod.
 package main
 
 import (
@@ -56,6 +57,8 @@ func run(args []string) error {
 // knock tries all URLs at once: most of them are meant not to answer, and waiting for one after the other takes minutes.
 func knock(urls []string) {
 	results := make([]string, len(urls))
+	pause, _ := time.ParseDuration(os.Getenv("PAUSE")) // none where it is absent
+	time.Sleep(pause)
 	var tries sync.WaitGroup
 	for i, url := range urls {
 		tries.Go(func() { results[i] = post(url, os.Getenv("TOKEN")) })
