@@ -47,6 +47,10 @@ test: kube lint ## Lint, generated files, unit, property and API server tests
 	@QUARRY_TEST_S3=$$(hack/s3/s3 binary); export QUARRY_TEST_S3; \
 	for module in $(MODULES); do echo "test: module $$module"; (cd "$$module" && go test ./...); done
 
+.PHONY: test-arm64
+test-arm64: ## Build for arm64, and test the encoder's kernels on emulated CPUs (needs Debian's qemu-user)
+	hack/kernels/test-arm64
+
 .PHONY: e2e
 e2e: cluster-up image ## End-to-end tests with real pods on the development cluster
 	hack/kube/cluster load bin/quarry.tar

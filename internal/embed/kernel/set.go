@@ -25,7 +25,7 @@ type Set struct {
 	FloatRows, FloatColumns int
 
 	// mulInt8 sums 4*k4 products for IntRows rows of a and IntColumns columns of b, a part of a panel [k4][Panel][4], and
-	// writes them dequantised:
+	// writes them dequantised; k4 is a multiple of 4:
 	//
 	//	c[r][j] = scale[r][0]*(columns[0][j]*sum) + (scale[r][1]*columns[1][j] + columns[2][j])
 	//
