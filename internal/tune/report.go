@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"quarry.dev/quarry/internal/eval"
 )
@@ -47,6 +48,9 @@ func (r Result) Report(in Input, gate int, notes []string) (Report, error) {
 	}
 	for i := range r.Trials {
 		out.asGood = append(out.asGood, r.AsGood(i, in.Tolerance))
+	}
+	for _, l := range r.LeftOut {
+		out.Notes = append(out.Notes, "left out: "+l)
 	}
 	if n := r.Trials[0].Stale; n > 0 {
 		out.Notes = append(out.Notes, fmt.Sprintf("%d questions of the part Dev are stale and left out", n))
@@ -195,7 +199,7 @@ func (p Progress) Line(m eval.Metric) string {
 	}
 	line += ", " + trial.name() + fmt.Sprintf("; best so far %.4f", p.Best)
 	if p.Left > 0 {
-		line += fmt.Sprintf("; about %s left", p.Left.Round(1e9))
+		line += fmt.Sprintf("; about %s left", p.Left.Round(time.Second))
 	}
 	return line
 }

@@ -57,6 +57,8 @@ type Result struct {
 	Judgement
 	// Stopped says why the search ended early; empty when the plan was carried out to its end.
 	Stopped string
+	// LeftOut lists rerankers that did not answer, which nothing is said of.
+	LeftOut []string
 	// Gate is nil where the Gate part was not looked at; Refused says why, where it should have been.
 	Gate    *GateResult
 	Refused string
@@ -71,11 +73,11 @@ var ErrGateUsed = errors.New("the Gate part was looked at before")
 // Run searches on the Dev part, chooses a winner, and measures it once on the Gate part. What the Store holds is not
 // measured again, so a run that was stopped goes on where it was.
 func Run(ctx context.Context, in Input) (Result, error) {
-	trials, stopped, err := in.search(ctx)
+	found, err := in.search(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	result := Result{Judgement: Judge(trials, in.Metric, in.DevSet, in.Tolerance), Stopped: stopped}
+	result := Result{Judgement: Judge(found.trials, in.Metric, in.DevSet, in.Tolerance), Stopped: found.stopped, LeftOut: found.leftOut}
 	if result.Winner != 0 && !in.DevOnly {
 		if err := in.confirm(ctx, &result); err != nil {
 			return Result{}, err
@@ -89,35 +91,62 @@ func Run(ctx context.Context, in Input) (Result, error) {
 	return result, nil
 }
 
+// findings are what a search leaves.
+type findings struct {
+	trials  []Trial
+	stopped string
+	leftOut []string
+	byKey   map[string]Trial
+	scores  Scores
+}
+
+// unmeasured is the score of a recipe that gave no measurement: it is never the best.
+const unmeasured = -1
+
 // search carries the plan out, until it ends or a bound is reached.
-func (in Input) search(ctx context.Context) (trials []Trial, stopped string, err error) {
-	scores, byKey := Scores{}, map[string]Trial{}
+func (in Input) search(ctx context.Context) (findings, error) {
+	f := findings{byKey: map[string]Trial{}, scores: Scores{}}
 	clock := newClock(in)
 	for {
-		steps, done := in.Plan.Next(scores)
-		trials = trials[:0]
+		steps, done := in.Plan.Next(f.scores)
+		f.trials = f.trials[:0]
 		for i, s := range steps {
 			key := s.Recipe.Key()
-			t, measured := byKey[key]
-			if !measured {
-				if stopped = clock.stop(i); stopped != "" {
-					return trials, stopped, nil
+			if _, tried := f.scores[key]; !tried {
+				if f.stopped = clock.stop(i); f.stopped != "" {
+					return f, nil
 				}
-				m, cached, err := in.measure(ctx, s.Recipe, eval.Dev)
-				if err != nil {
-					return nil, "", err
+				if err := in.try(ctx, s, &f, clock, i+1); err != nil {
+					return f, err
 				}
-				t = Trial{Stage: s.Stage, Recipe: s.Recipe, Changes: s.Recipe.Changes(in.Plan.Baseline), Measurement: m}
-				t.Mean = mean(t.values(in.Metric))
-				byKey[key], scores[key] = t, t.Mean
-				clock.tick(t, cached, i+1, in)
 			}
-			trials = append(trials, t)
+			if t, ok := f.byKey[key]; ok {
+				f.trials = append(f.trials, t)
+			}
 		}
 		if done {
-			return trials, "", nil
+			return f, nil
 		}
 	}
+}
+
+// try measures one step. A reranker that is too slow for its time-out must not end a long search: it is left out.
+func (in Input) try(ctx context.Context, s Step, f *findings, clock *clock, number int) error {
+	key := s.Recipe.Key()
+	m, cached, err := in.measure(ctx, s.Recipe, eval.Dev)
+	if err != nil && ctx.Err() == nil && s.Recipe.reranks() && number > 1 {
+		f.scores[key] = unmeasured
+		f.leftOut = append(f.leftOut, err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t := Trial{Stage: s.Stage, Recipe: s.Recipe, Changes: s.Recipe.Changes(in.Plan.Baseline), Measurement: m}
+	t.Mean = mean(t.values(in.Metric))
+	f.byKey[key], f.scores[key] = t, t.Mean
+	clock.tick(t, cached, number, in)
+	return nil
 }
 
 // measure takes a measurement from the store, or makes it and stores it.

@@ -32,6 +32,8 @@ type simulated struct {
 	quality func(Recipe) float64
 	noise   float64
 	chunks  func(Recipe) int64
+	// fail is a field whose recipes cannot be measured.
+	fail string
 	// failAt kills the measurer at that call; 0 never.
 	failAt int
 	calls  []string
@@ -43,6 +45,9 @@ func (s *simulated) Measure(_ context.Context, r Recipe, part eval.Part) (Measur
 	s.calls = append(s.calls, string(part)+" "+r.Describe())
 	if len(s.calls) == s.failAt {
 		return Measurement{}, errKilled
+	}
+	if s.fail != "" && has(r, s.fail) == 1 {
+		return Measurement{}, errors.New("too slow")
 	}
 	draw := func(parts ...any) float64 {
 		h := fnv.New64a()
@@ -314,6 +319,20 @@ func TestBounds(t *testing.T) {
 	result, err = Run(t.Context(), in)
 	if err != nil || len(result.Trials) < 2 || len(result.Trials) > 6 || !strings.Contains(result.Stopped, "--budget") {
 		t.Errorf("%d trials, stopped %q, %v", len(result.Trials), result.Stopped, err)
+	}
+}
+
+// A reranker that does not answer is left out and said; anything else that fails ends the search.
+func TestARerankerThatIsTooSlow(t *testing.T) {
+	slow := "LateInteraction minilm-l6-v2 50 dense 0.5"
+	m := &simulated{questions: 30, quality: preferring(0.5, 0.1, slow), fail: slow}
+	result, err := Run(t.Context(), input(t, m, t.TempDir()))
+	if err != nil || len(result.LeftOut) != 2 || !strings.Contains(result.LeftOut[0], "too slow") || result.Apply.reranks() {
+		t.Errorf("left out %q, applies %s, %v", result.LeftOut, result.Apply.Describe(), err)
+	}
+	m.fail = "Fixed 256/32"
+	if _, err := Run(t.Context(), input(t, m, t.TempDir())); err == nil || !strings.Contains(err.Error(), "Fixed 256/32") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -59,7 +59,7 @@ func Divide(questions []eval.Question) (Parts, error) {
 // Digests name the parts by their questions.
 func (p Parts) Digests() (dev, gate string) { return digest(p.Dev), digest(p.Gate) }
 
-// Labels quotes: then passages are counted, not documents.
+// Quotes tells whether any question labels quotes: it then counts passages, not documents.
 func (p Parts) Quotes() bool {
 	return slices.ContainsFunc(append(slices.Clone(p.Dev), p.Gate...), eval.Question.Passages)
 }
