@@ -198,6 +198,18 @@ func TestRunLeavesTheReportThatItNames(t *testing.T) {
 	}
 }
 
+// Without what the plan says of a version, answers of a reranker that fails would be taken for those of its recipe.
+func TestThePlanSaysWhoReranks(t *testing.T) {
+	b := newBench(t)
+	target := b.gateway("subject", "new")
+	for _, target.Reranks = range []bool{true, false} {
+		g, err := gateway(b.etc, "subject", "acme", b.plan, target)
+		if err != nil || g.Reranks != target.Reranks {
+			t.Errorf("a target with reranks %v is asked as %v, %v", target.Reranks, g.Reranks, err)
+		}
+	}
+}
+
 func TestQuestionsFromTheBucket(t *testing.T) {
 	b := newBench(t)
 	b.plan.EvalSetObject = "evals/sets/acme.jsonl"

@@ -60,7 +60,7 @@ func Compare(ctx context.Context, set Set, out string, r Recipe, progress Progre
 		}
 		t.add(system, report)
 		if system == Hybrid {
-			t.describe(s, set, report)
+			t.describe(set, report)
 		}
 	}
 	t.Seconds = time.Since(started).Seconds()
@@ -96,7 +96,7 @@ func (t *Table) quarantined(s *Stack) {
 }
 
 // describe notes what limits the figures of the hybrid, and what was found besides them.
-func (t *Table) describe(s *Stack, set Set, report eval.Report) {
+func (t *Table) describe(set Set, report eval.Report) {
 	if n := len(report.Stale); n > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d questions are stale and left out (first: %s, %s)", n, report.Stale[0].ID, report.Stale[0].Reason))
 	}
@@ -106,22 +106,26 @@ func (t *Table) describe(s *Stack, set Set, report eval.Report) {
 	if slices.ContainsFunc(set.Questions, func(q eval.Question) bool { return q.Kind == eval.Forbidden }) || len(t.Recipe.Access.Rules) > 0 || report.Leaks.Hits > 0 {
 		t.Leaks = &report.Leaks
 	}
-	if n, asked := distinctDocuments(report); s.loaded.Chunks.Len() > uint32(s.loaded.Access.Len()) && n < depth*asked && n < s.loaded.Access.Len()*asked {
-		t.Notes = append(t.Notes, fmt.Sprintf("an answer has at most %d passages, here of %.0f documents on average: for hybrid, recall@%d sees no more of them",
-			depth, float64(n)/float64(asked), depth))
+	if full, documents := fullAnswers(report); full > 0 && documents < depth*full {
+		t.Notes = append(t.Notes, fmt.Sprintf("an answer has at most %d passages, %d answers had so many, of %.0f documents on average: recall@%d of the hybrid sees no more of them",
+			depth, full, float64(documents)/float64(full), depth))
 	}
 }
 
-// distinctDocuments sums over the answers how many documents each shows.
-func distinctDocuments(report eval.Report) (sum, answers int) {
+// fullAnswers counts the answers that a search could not make longer, and the distinct documents of each.
+func fullAnswers(report eval.Report) (answers, documents int) {
 	for _, q := range report.Questions {
+		if len(q.Hits) < depth {
+			continue
+		}
+		answers++
 		seen := map[string]bool{}
 		for _, h := range q.Hits {
 			seen[h.Document] = true
 		}
-		sum += len(seen)
+		documents += len(seen)
 	}
-	return sum, len(report.Questions)
+	return answers, documents
 }
 
 // Invalid says why the figures measure nothing; empty where they do.
