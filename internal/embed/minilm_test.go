@@ -87,8 +87,12 @@ func TestMiniLMIsCloseToFloat32(t *testing.T) {
 			}
 		}
 		t.Logf("%s: cosine to float32: mean %.5f, worst %.5f", e.Kernels(), mean, worst)
-		if mean < 0.996 || worst < 0.985 {
-			t.Errorf("%s: cosine to float32: mean %.5f, want 0.996; worst %.5f, want 0.985", e.Kernels(), mean, worst)
+		leastMean, leastWorst := 0.998, 0.995
+		if e.Kernels() == "avx2" { // activations of 128 levels
+			leastMean, leastWorst = 0.996, 0.985
+		}
+		if mean < leastMean || worst < leastWorst {
+			t.Errorf("%s: cosine to float32: mean %.5f, want %g; worst %.5f, want %g", e.Kernels(), mean, leastMean, worst, leastWorst)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (m *Model) plan(ids [][]int32) (batches [][]int) {
 		total += len(ids[i])
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return len(ids[b]) - len(ids[a]) })
-	limit := min(max(total/cap(m.threads)/4, blockRows), batchRows)
+	limit := min(max(total/cap(m.threads)/2, blockRows), batchRows)
 	for len(order) > 0 {
 		n, rows := 0, 0
 		for n < len(order) && (n == 0 || rows+len(ids[order[n]]) <= limit) {

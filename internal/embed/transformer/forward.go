@@ -31,12 +31,12 @@ func (m *Model) forward(c crew, ids [][]int32) {
 	}
 }
 
-// blocks runs task for all rows, in blocks that the crew shares evenly. A block other than the last is whole tiles, so that
+// blocks runs task for all rows, in blocks of equal size, as many for each of the crew. A block other than the last is whole tiles, so that
 // no task writes rows of another one.
 func (b *batch) blocks(task func(s *scratch, first, rows int)) {
-	n := (b.rows + len(b.crew) - 1) / len(b.crew)
-	tile := b.model.kernels.IntRows
-	n = min((n+tile-1)/tile*tile, blockRows)
+	workers, tile := len(b.crew), b.model.kernels.IntRows
+	count := ((b.rows+blockRows-1)/blockRows + workers - 1) / workers * workers
+	n := ((b.rows+count-1)/count + tile - 1) / tile * tile
 	b.crew.each((b.rows+n-1)/n, func(s *scratch, i int) {
 		s.growBlock(n)
 		task(s, i*n, min(n, b.rows-i*n))
