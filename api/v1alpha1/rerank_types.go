@@ -11,7 +11,7 @@ const (
 	RerankNone RerankType = "None"
 	// RerankBuiltin compares question and passage by the vectors of a model inside the image.
 	RerankBuiltin RerankType = "Builtin"
-	// RerankLateInteraction compares them token by token (MaxSim).
+	// RerankLateInteraction compares them as wholes, window by window and token by token.
 	RerankLateInteraction RerankType = "LateInteraction"
 	// RerankTypeEndpoint asks a server.
 	RerankTypeEndpoint RerankType = "Endpoint"
@@ -92,14 +92,16 @@ type RerankSpec struct {
 	Model string `json:"model,omitempty"`
 
 	// candidates are the best fused passages that are ordered once more, 1 to
-	// 100; the others follow in their fused order. When absent it is 50.
+	// 100; the others follow in their fused order. When absent it is 50, or 20
+	// for LateInteraction.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Candidates int32 `json:"candidates,omitempty"`
 
 	// denseWeight is the weight of the model's score beside that of BM25, for
-	// Builtin and LateInteraction, a decimal from 0 to 1. When absent it is 0.5.
+	// Builtin and LateInteraction, a decimal from 0 to 1. When absent it is 0.5,
+	// or 0.6 for LateInteraction.
 	// +kubebuilder:validation:MaxLength=6
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0([.][0-9]{1,4})?|1([.]0{1,4})?)$')",message="rerank.denseWeight must be a decimal string from 0 to 1 such as \"0.5\""
 	// +optional

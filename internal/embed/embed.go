@@ -19,17 +19,20 @@ type Encoder interface {
 	CountTokens(text string) int
 }
 
-// TokenEncoder makes a vector of each token as well, for late interaction.
+// TokenEncoder makes vectors of a text's tokens and of its parts as well, for late interaction.
 type TokenEncoder interface {
 	Encoder
 	// EncodeTokens returns the vectors of each text's tokens, special ones left out.
 	EncodeTokens(texts []string) []TokenVectors
+	// EncodeWindows returns the vectors of each passage's windows, of length 1; none for a passage without any token.
+	EncodeWindows(passages []Passage, w Windows) [][][]float32
 }
 
-// TokenVectors are a text's token vectors: N rows of Dimensions numbers, each of length 1.
+// TokenVectors are N rows of Dimensions numbers, each of length 1, and beside them the text's own vector, as Encode gives it.
 type TokenVectors struct {
 	Vectors []float32
 	N       int
+	Whole   []float32
 }
 
 // Static256 is the name of the static table of 256 dimensions.

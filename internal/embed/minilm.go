@@ -74,14 +74,39 @@ func (e *mini) Encode(texts []string) [][]float32 {
 // EncodeTokens gives the tokens' last states.
 func (e *mini) EncodeTokens(texts []string) []TokenVectors {
 	out := make([]TokenVectors, len(texts))
+	for i, whole := range rows(len(texts), miniDimensions) {
+		out[i].Whole = whole
+	}
 	ids, index := e.sequences(texts)
 	e.model.Encode(ids, func(i int, states []float32) {
+		transformer.Mean(out[index[i]].Whole, states)
 		v := append([]float32(nil), states[miniDimensions:len(states)-miniDimensions]...)
 		for r := 0; r < len(v); r += miniDimensions {
 			transformer.Normalize(v[r:][:miniDimensions])
 		}
-		out[index[i]] = TokenVectors{v, len(v) / miniDimensions}
+		out[index[i]].Vectors, out[index[i]].N = v, len(v)/miniDimensions
 	})
+	return out
+}
+
+// EncodeWindows encodes each window as a text of its own.
+func (e *mini) EncodeWindows(passages []Passage, w Windows) [][][]float32 {
+	w.Head = min(w.Head, miniTokens-2)
+	w.Size = min(w.Size, miniTokens-2-w.Head)
+	out := make([][][]float32, len(passages))
+	var ids [][]int32
+	var vectors [][]float32
+	t := e.tokenizers.Get().(*tokenizer)
+	for i, p := range passages {
+		windows := w.cut(t, p)
+		out[i] = rows(len(windows), miniDimensions)
+		vectors = append(vectors, out[i]...)
+		for _, pieces := range windows {
+			ids = append(ids, e.marked(pieces))
+		}
+	}
+	e.tokenizers.Put(t)
+	e.model.Encode(ids, func(i int, states []float32) { transformer.Mean(vectors[i], states) })
 	return out
 }
 
@@ -94,9 +119,14 @@ func (e *mini) sequences(texts []string) (ids [][]int32, index []int) {
 		if len(pieces) == 0 {
 			continue
 		}
-		s := make([]int32, 0, len(pieces)+2)
-		ids = append(ids, append(append(append(s, e.vocab.begin), pieces...), e.vocab.end))
+		ids = append(ids, e.marked(pieces))
 		index = append(index, i)
 	}
 	return ids, index
+}
+
+// marked is a sequence between the model's marks.
+func (e *mini) marked(pieces []int32) []int32 {
+	s := make([]int32, 0, len(pieces)+2)
+	return append(append(append(s, e.vocab.begin), pieces...), e.vocab.end)
 }

@@ -134,7 +134,24 @@ func (s *static) EncodeTokens(texts []string) []TokenVectors {
 		for k := range ids {
 			s.encode(v[k*dimensions:][:dimensions], ids[k:k+1])
 		}
-		out[i] = TokenVectors{v, len(ids)}
+		whole := make([]float32, dimensions)
+		s.encode(whole, ids)
+		out[i] = TokenVectors{v, len(ids), whole}
+	}
+	return out
+}
+
+// EncodeWindows sums the rows of each window.
+func (s *static) EncodeWindows(passages []Passage, w Windows) [][][]float32 {
+	out := make([][][]float32, len(passages))
+	t := s.tokenizers.Get().(*tokenizer)
+	defer s.tokenizers.Put(t)
+	for i, p := range passages {
+		windows := w.cut(t, p)
+		out[i] = rows(len(windows), dimensions)
+		for k, ids := range windows {
+			s.encode(out[i][k], ids)
+		}
 	}
 	return out
 }

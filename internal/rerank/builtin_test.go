@@ -50,6 +50,18 @@ func (c *counting) EncodeTokens(texts []string) []embed.TokenVectors {
 			out[i].Vectors = append(out[i].Vectors, letters(word)...)
 			out[i].N++
 		}
+		out[i].Whole = letters(text)
+	}
+	return out
+}
+
+// EncodeWindows cuts after every two words.
+func (c *counting) EncodeWindows(passages []embed.Passage, _ embed.Windows) [][][]float32 {
+	out := make([][][]float32, len(passages))
+	for i, p := range passages {
+		for pair := range slices.Chunk(strings.Fields(p.Body), 2) {
+			out[i] = append(out[i], letters(p.Head+strings.Join(pair, " ")))
+		}
 	}
 	return out
 }
@@ -196,30 +208,41 @@ func TestMaxSim(t *testing.T) {
 	for range 200 {
 		query, passage := randomPassage(rng), randomPassage(rng)
 		want, words := 0.0, strings.Fields(query)
-		var weights []float64
-		for range words {
-			weights = append(weights, float64(1+rng.IntN(3)))
-		}
-		weighted, total := 0.0, 0.0
-		for i, q := range words {
+		for _, q := range words {
 			best := -1.0
 			for p := range strings.FieldsSeq(passage) {
 				best = max(best, dot(letters(q), letters(p)))
 			}
 			want += best / float64(len(words))
-			weighted += weights[i] * best
-			total += weights[i]
 		}
-		a, b := encodeTokens(e, []string{query}, 100)[0], encodeTokens(e, []string{passage}, 100)[0]
-		if got := maxSim(a, b, nil); math.Abs(got-want) > 0.01 {
+		grains := encodeGrains(e, []string{query, passage})
+		if got := maxSim(grains[0].tokens, grains[1].tokens); math.Abs(got-want) > 0.01 {
 			t.Errorf("%q and %q: %v, want %v", query, passage, got, want)
 		}
-		if got := maxSim(a, b, weights); math.Abs(got-weighted/total) > 0.01 {
-			t.Errorf("%q and %q with weights: %v, want %v", query, passage, got, weighted/total)
-		}
 	}
-	short := encodeTokens(e, []string{"aa bb cc", "", "..."}, 2)
-	if len(short[0].scales) != 2 || maxSim(short[1], short[0], nil) != 0 || maxSim(short[0], short[1], nil) != 0 || maxSim(short[0], short[2], nil) != 0 || maxSim(short[0], short[0], []float64{0, 0}) != 0 {
-		t.Error("texts without tokens, or weights of 0, do not score 0")
+	short := encodeGrains(e, []string{"aa bb cc", "", "..."})
+	if len(short[0].tokens.scales) != 3 || maxSim(short[1].tokens, short[0].tokens) != 0 || maxSim(short[0].tokens, short[1].tokens) != 0 || maxSim(short[0].tokens, short[2].tokens) != 0 {
+		t.Error("texts without tokens do not score 0")
+	}
+}
+
+// TestLateInteractionTakesTheMeanOfThreeGrains: a window and a token that say what is asked count beside the whole.
+func TestLateInteractionTakesTheMeanOfThreeGrains(t *testing.T) {
+	l := NewLateInteraction(&counting{}, NewMetrics(nil))
+	passage := "aa\n\nbb cc dd ee"
+	got, err := l.Score(t.Context(), "bb cc", []string{passage})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := letters("bb cc")
+	want := (dot(q, letters(passage)) + dot(q, letters("aabb cc")) + 1) / 3
+	if math.Abs(got[0]-want) > 0.01 {
+		t.Errorf("score %v, want %v", got[0], want)
+	}
+	long := "aa " + strings.Repeat("a ", maxHeadTokens)
+	for _, text := range []string{long + "\n\nbb", "aa\nbb\n\ncc", "aa bb", ""} {
+		if p := headed(l.encoder, text); p.Head != "" || p.Body != text {
+			t.Errorf("%q: %q is taken for a title", text, p.Head)
+		}
 	}
 }

@@ -22,8 +22,10 @@ const (
 	// MaxScore bounds the magnitude of a score: a model's are far smaller, and sums of such are still exact to the 9th digit.
 	MaxScore = 1e6
 
-	defaultCandidates  = 50
-	defaultDenseWeight = 0.5
+	// Late interaction costs most, and finds nearly all it can among the first.
+	defaultCandidates, defaultLateCandidates = 50, 20
+	// Measured best: docs/quality.md.
+	defaultDenseWeight, defaultLateWeight = 0.5, 0.6
 )
 
 // Scorer scores passages, one finite score each, in their order; greater is better. Equal questions and passages get
@@ -56,6 +58,9 @@ func ParseRecipe(spec v1alpha1.RerankSpec) (Recipe, error) {
 			return r, fmt.Errorf("rerank: %w", err)
 		}
 		r.DenseWeight = defaultDenseWeight
+		if r.Type == v1alpha1.RerankLateInteraction {
+			r.DenseWeight, r.Candidates = defaultLateWeight, cmp.Or(int(spec.Candidates), defaultLateCandidates)
+		}
 		if spec.DenseWeight != "" {
 			w, err := strconv.ParseFloat(spec.DenseWeight, 64)
 			if err != nil || !(w >= 0 && w <= 1) {
