@@ -67,6 +67,15 @@ bench-encoder: ## Compare the builtin encoder with ONNX Runtime int8; BAR=prefix
 	go build -o bin/bench-encoder ./hack/bench/encoder
 	hack/models/make python hack/bench/encoder/bench.py bin/bench-encoder "$(or $(DATA),../shared/data)"
 
+.PHONY: bench-quality
+bench-quality: ## Measure every bar of ranking quality; BAR=prefix chooses, DATA=folder of labelled sets
+	go run ./hack/bench/quality -data "$(or $(DATA),../shared/data)" -bar "$(BAR)"
+
+.PHONY: quality-docs
+quality-docs: ## Write the tables and charts of docs/quality.md anew; DATA=folder of labelled sets
+	go run ./hack/bench/quality -data "$(or $(DATA),../shared/data)" -docs docs/quality.md -charts bin/charts.json
+	cd hack/plot && go run . -in ../../bin/charts.json -out ../../docs/img
+
 ##### the development cluster and the demonstration
 
 .PHONY: cluster-up
