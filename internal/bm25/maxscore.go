@@ -1,76 +1,271 @@
 package bm25
 
-import (
-	"cmp"
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // window is how many chunk numbers are looked at together: their sums stay in the first-level cache.
 const window = 2048
 
+// scan is the memory of one search. Between windows all sums are 0.
+type scan struct {
+	top  top
+	view *view
+	// terms by falling bound within the window
+	terms []*term
+	// least is the score that a chunk of the window must pass, worst the highest sum of bounds that it may lack.
+	first, last uint32
+	least       int64
+
+	sums  [window]int64
+	found [window + blockSize]uint16 // chunks of the window with a sum, from its first chunk, in no order
+	n     int                        // of them
+	picks picks
+}
+
+// picks are the positions in a block that a search looks at, and what they gain.
+type picks struct {
+	at   [blockSize]uint8
+	gain [blockSize]int64
+}
+
 // collect offers every visible chunk that may be among the best. It is MaxScore (Turtle and Flood 1995) with bounds per
 // block (Ding and Suel 2011) over windows of chunk numbers: within a window, the terms whose bounds add up to no more than
 // the worst of the best are only looked up for chunks that the other terms have found.
-func (p *plan) collect(top *top) error {
-	var sums [window]int64
-	var found [window / 64]uint64
-	for base := uint64(0); base < uint64(p.segment.chunks); base += window {
-		first := uint32(base)
-		last := uint32(min(base+window, uint64(p.segment.chunks))) - 1
-		essential, others, err := p.split(first, last, top.least())
+func (s *scan) collect(chunks uint32) error {
+	for base := uint64(0); base < uint64(chunks); base += window {
+		s.first, s.last = uint32(base), uint32(min(base+window, uint64(chunks)))-1
+		if !s.view.any(s.first, s.last) {
+			continue
+		}
+		s.least = s.top.least()
+		essential, total, err := s.split()
 		if err != nil {
 			return err
 		}
-		if len(essential) == 0 || !p.view.any(first, last) {
+		if essential == 0 {
 			continue
 		}
-		total := int64(0)
-		for _, t := range p.terms {
-			total += t.inWindow
+		if err := s.find(essential, total); err != nil {
+			return err
 		}
-		for _, t := range essential {
-			if err := t.add(&sums, &found, p.view, first, last, top.least()-(total-t.inWindow)); err != nil {
+		if err := s.complete(s.terms[essential:]); err != nil {
+			return err
+		}
+		s.offer()
+	}
+	return nil
+}
+
+// split bounds every term within the window and orders them by falling bound. The first of them must be read; those behind
+// cannot lift a chunk above least on their own. total is the sum of all bounds.
+func (s *scan) split() (essential int, total int64, err error) {
+	for i, t := range s.terms {
+		t.boundWindow(s.first, s.last)
+		total += t.inWindow
+		j := i
+		for ; j > 0 && s.terms[j-1].inWindow < t.inWindow; j-- {
+			s.terms[j] = s.terms[j-1]
+		}
+		s.terms[j] = t
+	}
+	essential = len(s.terms)
+	for rest := int64(0); essential > 0; essential-- {
+		if rest += s.terms[essential-1].inWindow; rest > s.least {
+			break
+		}
+	}
+	return essential, total, nil
+}
+
+// find reads the essential terms, but for the blocks whose chunks gain too little even if all other terms gave their most.
+func (s *scan) find(essential int, total int64) error {
+	for _, t := range s.terms[:essential] {
+		short := s.least - (total - t.inWindow)
+		for block := t.ahead; t.reaches(block, s.last); block++ {
+			if t.blockBound(block) <= short {
+				continue
+			}
+			k, err := s.pick(t, block)
+			if err != nil {
 				return err
 			}
-		}
-		if err := p.offer(top, &sums, &found, others, first); err != nil {
-			return err
+			if essential == 1 {
+				s.keepAbove(t, k, short)
+			} else {
+				s.add(t, k)
+			}
+			if s.n > window {
+				return kind.Corrupt("the blocks of a term overlap")
+			}
 		}
 	}
 	return nil
 }
 
-// split bounds every term within the window, and parts those that must be read from those that cannot lift a chunk above
-// least on their own; these come with the highest bound first.
-func (p *plan) split(first, last uint32, least int64) (essential, others []*term, err error) {
-	for _, t := range p.terms {
-		if err := t.boundWindow(first, last); err != nil {
-			return nil, nil, err
+// pick loads a block and notes which of its postings are visible chunks of the window, and what they gain.
+func (s *scan) pick(t *term, block int) (k int, err error) {
+	if err := t.load(block); err != nil {
+		return 0, err
+	}
+	from, to := t.within(s.first, s.last)
+	if s.view.bits == nil {
+		for i := from; i < to; i++ {
+			s.picks.at[(i-from)&(blockSize-1)] = uint8(i)
+		}
+		k = to - from
+	} else {
+		for i, chunk := range t.chunks[from:to] {
+			s.picks.at[k&(blockSize-1)] = uint8(from + i)
+			k += int(s.view.bits[chunk/64] >> (chunk % 64) & 1)
 		}
 	}
-	slices.SortStableFunc(p.terms, func(a, b *term) int { return cmp.Compare(b.inWindow, a.inWindow) })
-	rest, n := int64(0), len(p.terms)
-	for n > 0 && rest+p.terms[n-1].inWindow <= least {
-		n--
-		rest += p.terms[n].inWindow
+	t.gains(&s.picks, k)
+	return k, nil
+}
+
+// add the picked postings to the sums.
+func (s *scan) add(t *term, k int) {
+	n := s.n
+	for i, gain := range s.picks.gain[:k] {
+		at := (t.chunks[s.picks.at[i]&(blockSize-1)] - s.first) % window
+		sum := s.sums[at]
+		s.found[n] = uint16(at)
+		if sum == 0 {
+			n++
+		}
+		s.sums[at] = sum + gain
 	}
-	return p.terms[:n], p.terms[n:], nil
+	s.n = n
+}
+
+// keepAbove is add for a window with one essential term: what gains no more than short is not worth remembering.
+func (s *scan) keepAbove(t *term, k int, short int64) {
+	for i, gain := range s.picks.gain[:k] {
+		if gain > short {
+			at := (t.chunks[s.picks.at[i]&(blockSize-1)] - s.first) % window
+			s.found[s.n] = uint16(at)
+			s.n++
+			s.sums[at] = gain
+		}
+	}
+}
+
+// complete the sums of what was found, as long as a chunk can still pass.
+func (s *scan) complete(others []*term) error {
+	left := int64(0)
+	for _, t := range others {
+		left += t.inWindow
+	}
+	for _, t := range others {
+		if s.drop(s.least - left); s.n == 0 || t.inWindow == 0 {
+			return nil
+		}
+		var err error
+		if s.n > t.postingsWithin(s.last)/lookUpWorth {
+			err = s.merge(t)
+		} else {
+			err = s.lookUp(t)
+		}
+		if err != nil {
+			return err
+		}
+		left -= t.inWindow
+	}
+	return nil
+}
+
+// lookUpWorth is how many postings are merged in the time that one takes to be looked up.
+const lookUpWorth = 8
+
+// drop what has no more than short.
+func (s *scan) drop(short int64) {
+	if short <= 0 {
+		return
+	}
+	n := 0
+	for _, at := range s.found[:s.n] {
+		sum := s.sums[at%window]
+		s.found[n] = at
+		if sum <= short {
+			sum = 0
+		}
+		if sum != 0 {
+			n++
+		}
+		s.sums[at%window] = sum
+	}
+	s.n = n
+}
+
+// merge goes through the postings of the window, and adds those of chunks that were found.
+func (s *scan) merge(t *term) error {
+	for block := t.ahead; t.reaches(block, s.last); block++ {
+		if err := t.load(block); err != nil {
+			return err
+		}
+		from, to := t.within(s.first, s.last)
+		k := 0
+		for i, chunk := range t.chunks[from:to] {
+			s.picks.at[k&(blockSize-1)] = uint8(from + i)
+			if s.sums[(chunk-s.first)%window] != 0 {
+				k++
+			}
+		}
+		t.gains(&s.picks, k)
+		for i, gain := range s.picks.gain[:k] {
+			s.sums[(t.chunks[s.picks.at[i]&(blockSize-1)]-s.first)%window] += gain
+		}
+	}
+	return nil
+}
+
+// lookUp adds what the term gives to each chunk that was found.
+func (s *scan) lookUp(t *term) error {
+	found := s.found[:s.n]
+	slices.Sort(found) // so that no block is loaded twice
+	block := t.ahead
+	for _, at := range found {
+		gain, next, err := t.at(block, s.first+uint32(at))
+		if err != nil {
+			return err
+		}
+		block = next
+		s.sums[at%window] += gain
+	}
+	return nil
+}
+
+// offer what was found to the best, and leave the window empty.
+func (s *scan) offer() {
+	for _, at := range s.found[:s.n] {
+		s.top.offer(s.sums[at%window], s.first+uint32(at))
+		s.sums[at%window] = 0
+	}
+	s.n = 0
+}
+
+// reaches says whether a block holds postings up to last.
+func (t *term) reaches(block int, last uint32) bool {
+	return block < t.blocks && (block == 0 || t.last(block-1) < last)
 }
 
 // boundWindow moves to the first block that reaches into the window, and finds the highest bound of those that do.
-func (t *term) boundWindow(first, last uint32) error {
+func (t *term) boundWindow(first, last uint32) {
 	t.inWindow = 0
 	for t.ahead < t.blocks && t.last(t.ahead) < first {
 		t.ahead++
 	}
-	for block := t.ahead; block < t.blocks; block++ {
-		if block > 0 && t.last(block-1) >= last { // it starts behind the window
-			break
-		}
+	for block := t.ahead; t.reaches(block, last); block++ {
 		t.inWindow = max(t.inWindow, t.blockBound(block))
 	}
-	return nil
+}
+
+// postingsWithin is how many postings the blocks of the window hold, at most.
+func (t *term) postingsWithin(last uint32) int {
+	block := t.ahead
+	for t.reaches(block, last) {
+		block++
+	}
+	return (block - t.ahead) * blockSize
 }
 
 // blockBound is what no chunk of the block gains more than.
@@ -90,142 +285,23 @@ func (t *term) blockBound(block int) int64 {
 	return t.bound
 }
 
-// add reads the blocks in the window, but for those whose chunks gain too little even if all other terms gave their most:
-// no more than short.
-func (t *term) add(sums *[window]int64, found *[window / 64]uint64, v *view, first, last uint32, short int64) error {
-	for block := t.ahead; block < t.blocks; block++ {
-		if block > 0 && t.last(block-1) >= last {
-			break
-		}
-		if t.blockBound(block) <= short {
-			continue
-		}
-		if err := t.load(block); err != nil {
-			return err
-		}
-		chunks := t.chunks[:t.n]
-		from := 0
-		if chunks[0] < first {
-			from, _ = slices.BinarySearch(chunks, first)
-		}
-		for i, chunk := range chunks[from:] {
-			if chunk > last {
-				break
-			}
-			if v.bits != nil && v.bits[chunk/64]>>(chunk%64)&1 == 0 {
-				continue
-			}
-			at := chunk - first
-			sums[at] += t.gain(t.tf(from+i), t.segment.length(chunk))
-			found[at/64] |= 1 << (at % 64)
-		}
+// within is the range of the loaded block's postings from chunk first to last.
+func (t *term) within(first, last uint32) (from, to int) {
+	from, to = 0, t.n
+	if t.chunks[0] < first {
+		from, _ = slices.BinarySearch(t.chunks[:t.n], first)
 	}
-	return nil
+	if t.head.last > last {
+		to, _ = slices.BinarySearch(t.chunks[:t.n], last+1)
+	}
+	return from, max(from, to)
 }
 
-// offer completes the sums of what was found, as long as a chunk can still pass, and leaves both arrays zero.
-func (p *plan) offer(top *top, sums *[window]int64, found *[window / 64]uint64, others []*term, first uint32) error {
-	rest := int64(0)
-	for _, t := range others {
-		rest += t.inWindow
-	}
-	for i, word := range found {
-		for found[i] = 0; word != 0; word &= word - 1 {
-			at := uint32(i*64 + bits.TrailingZeros64(word))
-			sum, left := sums[at], rest
-			sums[at] = 0
-			for _, t := range others {
-				if sum+left <= top.least() || t.inWindow == 0 {
-					break
-				}
-				gain, err := t.at(first + at)
-				if err != nil {
-					return err
-				}
-				sum, left = sum+gain, left-t.inWindow
-			}
-			top.offer(sum, first+at)
-		}
-	}
-	return nil
-}
-
-// top keeps the k best: a heap whose root is the worst of them. Chunks are offered in ascending order, so that one that
-// equals the worst comes behind it.
-type top struct {
-	k    int
-	heap []scored
-}
-
-type scored struct {
-	score int64
-	chunk uint32
-}
-
-func newTop(k int) *top { return &top{k: k} }
-
-// least is the score that a chunk must pass.
-func (t *top) least() int64 {
-	if len(t.heap) < t.k {
-		return 0
-	}
-	return t.heap[0].score
-}
-
-func (t *top) offer(score int64, chunk uint32) {
-	if score <= t.least() {
-		return
-	}
-	if len(t.heap) < t.k {
-		t.heap = append(t.heap, scored{score, chunk})
-		t.up()
-		return
-	}
-	t.heap[0] = scored{score, chunk}
-	t.down()
-}
-
-// hits by (score descending, chunk ascending).
-func (t *top) hits() []Hit {
-	slices.SortFunc(t.heap, compareScored)
-	hits := make([]Hit, len(t.heap))
-	for i, h := range t.heap {
-		hits[i] = Hit{h.chunk, fromFixed(h.score)}
-	}
-	if len(hits) == 0 {
-		return nil
-	}
-	return hits
-}
-
-// compareScored orders by score descending, then chunk ascending.
-func compareScored(a, b scored) int {
-	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.chunk, b.chunk))
-}
-
-func (t *top) up() {
-	for i := len(t.heap) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if compareScored(t.heap[i], t.heap[parent]) <= 0 {
-			return
-		}
-		t.heap[i], t.heap[parent] = t.heap[parent], t.heap[i]
-		i = parent
-	}
-}
-
-func (t *top) down() {
-	for i := 0; ; {
-		worst := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(t.heap); child++ {
-			if compareScored(t.heap[child], t.heap[worst]) > 0 {
-				worst = child
-			}
-		}
-		if worst == i {
-			return
-		}
-		t.heap[i], t.heap[worst] = t.heap[worst], t.heap[i]
-		i = worst
+// gains computes what the picked postings gain.
+func (t *term) gains(p *picks, k int) {
+	lengths, width := t.segment.lengths, t.head.tfBits
+	for j, i := range p.at[:k] {
+		tf := unpack(t.tfs, int(i), width) + 1
+		p.gain[j] = t.gain(tf, u32(lengths, t.chunks[i&(blockSize-1)]))
 	}
 }

@@ -1,9 +1,11 @@
 package bm25
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
 )
@@ -41,12 +43,18 @@ func (s *Segment) Search(q Query) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	top := newTop(q.K)
-	if err := p.collect(top); err != nil {
-		return Result{}, err
+	scan := scans.Get().(*scan)
+	scan.top.k, scan.view, scan.terms = q.K, p.view, p.terms
+	if err := scan.collect(s.chunks); err != nil {
+		return Result{}, err // and what it left in its sums is not used again
 	}
-	return Result{Hits: top.hits(), Bound: fromFixed(p.bound)}, nil
+	hits := scan.top.hits()
+	scan.view, scan.terms = nil, nil
+	scans.Put(scan)
+	return Result{Hits: hits, Bound: fromFixed(p.bound)}, nil
 }
+
+var scans = sync.Pool{New: func() any { return new(scan) }}
 
 // Score returns what Search would give to each of these chunks, in their order: 0 for one that is not allowed, does not
 // exist or holds no term of the query. K is not looked at.
@@ -59,7 +67,7 @@ func (s *Segment) Score(q Query, chunks []uint32) ([]float64, error) {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { return int(int64(chunks[a]) - int64(chunks[b])) })
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(chunks[a], chunks[b]) })
 	scores := make([]float64, len(chunks))
 	for _, i := range order {
 		chunk := chunks[i]
@@ -68,10 +76,11 @@ func (s *Segment) Score(q Query, chunks []uint32) ([]float64, error) {
 		}
 		sum := int64(0)
 		for _, t := range p.terms {
-			gain, err := t.at(chunk)
+			gain, ahead, err := t.at(t.ahead, chunk)
 			if err != nil {
 				return nil, err
 			}
+			t.ahead = ahead
 			sum += gain
 		}
 		scores[i] = fromFixed(sum)
@@ -186,18 +195,18 @@ func (t *term) gain(tf, length uint32) int64 {
 	return max(1, toFixed(t.weight*(float64(tf)/(float64(tf)+norm))))
 }
 
-// at is the gain of a chunk. Calls come with ascending chunks.
-func (t *term) at(chunk uint32) (int64, error) {
-	t.ahead = t.seek(t.ahead, chunk)
-	if t.ahead == t.blocks {
-		return 0, nil
+// at is the gain of a chunk, and the block where it would stand, which is no block before from.
+func (t *term) at(from int, chunk uint32) (gain int64, block int, err error) {
+	block = t.seek(from, chunk)
+	if block == t.blocks {
+		return 0, block, nil
 	}
-	if err := t.load(t.ahead); err != nil {
-		return 0, err
+	if err := t.load(block); err != nil {
+		return 0, block, err
 	}
 	i, ok := slices.BinarySearch(t.chunks[:t.n], chunk)
 	if !ok {
-		return 0, nil
+		return 0, block, nil
 	}
-	return t.gain(t.tf(i), t.segment.length(chunk)), nil
+	return t.gain(t.tf(i), t.segment.length(chunk)), block, nil
 }
