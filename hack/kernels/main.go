@@ -1,14 +1,33 @@
-// Command kernels writes the amd64 kernels of internal/embed/kernel: each loop is described once and printed for every
-// instruction set. Run it by hack/generate.
+// Command kernels writes amd64 kernels: those of internal/embed/kernel, or with -for dot those of internal/hnsw/dot. Each
+// loop is described once and printed for every instruction set. Run it by hack/generate.
 package main
 
 import (
+	"flag"
+	"log"
+
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/pass"
 )
 
 func main() {
+	target := flag.String("for", "encoder", "what to write: encoder or dot")
+	flag.Parse()
 	ConstraintExpr("amd64")
+	switch *target {
+	case "encoder":
+		encoder()
+	case "dot":
+		avx512.dotRows()
+		avx2.dotRows()
+	default:
+		log.Fatalf("-for %s: use encoder or dot", *target)
+	}
+	pass.Compile = pass.Concat(pass.Compile, pass.FunctionPass(encodeVEX))
+	Generate()
+}
+
+func encoder() {
 	avx512.mulInt8(6, 4)
 	avxVNNI.mulInt8(6, 2)
 	avx2.mulPaired(4, 2)
@@ -19,6 +38,4 @@ func main() {
 		v.gelu()
 		v.softmax()
 	}
-	pass.Compile = pass.Concat(pass.Compile, pass.FunctionPass(encodeVEX))
-	Generate()
 }

@@ -9,15 +9,17 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"quarry.dev/quarry/internal/hnsw/dot"
 	"quarry.dev/quarry/internal/segment/frame"
 )
 
 var params = Params{M: 16, EfConstruction: 128}
+
+var metrics = map[Metric]string{Cosine: "cosine", Dot: "dot", L2: "L2"}
 
 // clustered draws points around some centres; every tenth is nearly a copy of the one before, as overlapping chunks are.
 func clustered(rng *rand.Rand, n, dimensions, clusters int) [][]float32 {
@@ -42,10 +44,13 @@ func clustered(rng *rand.Rand, n, dimensions, clusters int) [][]float32 {
 	return out
 }
 
-func open(t testing.TB, in [][]float32) *Index {
+func open(t testing.TB, in [][]float32, p Params) *Index {
 	t.Helper()
-	vectorsSeg, graphSeg, err := Build(in, params)
+	vectorsSeg, graphSeg, err := Build(in, p)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(vectorsSeg, graphSeg); err != nil {
 		t.Fatal(err)
 	}
 	x, err := Open(vectorsSeg, graphSeg)
@@ -53,6 +58,17 @@ func open(t testing.TB, in [][]float32) *Index {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// answer fails the test for a search that failed.
+func answer(t testing.TB) func([]Hit, Plan, error) ([]Hit, Plan) {
+	return func(hits []Hit, plan Plan, err error) ([]Hit, Plan) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hits, plan
+	}
 }
 
 func every(n int) *roaring.Bitmap {
@@ -73,74 +89,76 @@ func randomSet(rng *rand.Rand, n int, share float64) *roaring.Bitmap {
 
 // TestGraphRecall compares the walk with the scan, without and with filters, also one that follows the clusters.
 func TestGraphRecall(t *testing.T) {
-	const n, dimensions, k = 5000, 64, 10
+	const n, dimensions, k, queries = 4000, 64, 10, 50
 	rng := rand.New(rand.NewPCG(1, 2))
 	in := clustered(rng, n, dimensions, 60)
-	x := open(t, in)
 	near := roaring.New() // the half of the chunks that lies on one side
 	for i, v := range in {
 		if v[0] > 0 {
 			near.AddInt(i)
 		}
 	}
-	for name, allow := range map[string]*roaring.Bitmap{
-		"all": every(n), "50%": randomSet(rng, n, 0.5), "20%": randomSet(rng, n, 0.2), "half space": near,
-	} {
-		found, walked := 0, 0
-		const queries = 100
-		for i := range queries {
-			q := in[rng.IntN(n)]
-			if i%2 == 0 {
-				q = clustered(rng, 1, dimensions, 1)[0]
-			}
-			x.exactBelow = math.MaxInt
-			want, _ := x.Search(q, allow, k, 0)
-			x.exactBelow = 0
-			got, plan := x.Search(q, allow, k, 100)
-			if plan.Branch == Graph {
-				walked++
-			}
-			if len(got) != k || len(want) != k {
-				t.Fatalf("%s: %d and %d hits", name, len(got), len(want))
-			}
-			for _, h := range got {
-				if !allow.Contains(h.Chunk) {
-					t.Fatalf("%s: chunk %d is not allowed", name, h.Chunk)
+	filters := map[string]*roaring.Bitmap{
+		"all": every(n), "all but one": randomSet(rng, n, 0.9), "50%": randomSet(rng, n, 0.5), "20%": randomSet(rng, n, 0.2), "half space": near,
+	}
+	for metric, name := range metrics {
+		x := open(t, in, Params{M: 16, EfConstruction: 128, Metric: metric})
+		for filter, allow := range filters {
+			found := 0
+			for range queries {
+				q := in[rng.IntN(n)]
+				want, _ := answer(t)(x.Scan(q, allow, k))
+				got, plan := answer(t)(x.Walk(q, allow, k, 100))
+				if len(got) != k || len(want) != k || plan.Branch != Graph {
+					t.Fatalf("%s, %s: %d and %d hits, %+v", name, filter, len(got), len(want), plan)
 				}
-				if h.Score >= want[k-1].Score {
-					found++
+				for _, h := range got {
+					if !allow.Contains(h.Chunk) {
+						t.Fatalf("%s, %s: chunk %d is not allowed", name, filter, h.Chunk)
+					}
+					if h.Score >= want[k-1].Score {
+						found++
+					}
 				}
 			}
-		}
-		recall := float64(found) / (k * queries)
-		t.Logf("%s: recall@%d %.3f, %d of %d on the graph", name, k, recall, walked, queries)
-		if recall < 0.95 {
-			t.Errorf("%s: recall %.3f is below 0.95", name, recall)
-		}
-		if walked == 0 {
-			t.Errorf("%s: the graph never answered", name)
+			if recall := float64(found) / (k * queries); recall < 0.95 {
+				t.Errorf("%s, %s: recall@%d %.3f is below 0.95", name, filter, k, recall)
+			}
 		}
 	}
 }
 
-func TestBytesDoNotDependOnThreads(t *testing.T) {
-	in := clustered(rand.New(rand.NewPCG(3, 4)), 1500, 24, 10)
+// TestBytesAreEqual whatever the number of threads and the instruction set.
+func TestBytesAreEqual(t *testing.T) {
+	in := clustered(rand.New(rand.NewPCG(3, 4)), 1200, 24, 10)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	v1, g1, err := Build(in, params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	runtime.GOMAXPROCS(7)
-	v7, g7, _ := Build(in, params)
-	if !bytes.Equal(v1, v7) || !bytes.Equal(g1, g7) {
-		t.Error("the bytes depend on the number of threads")
+	for metric, name := range metrics {
+		p := Params{M: 8, EfConstruction: 40, Metric: metric}
+		runtime.GOMAXPROCS(1)
+		v1, g1, err := Build(in, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.GOMAXPROCS(7)
+		v7, g7, _ := Build(in, p)
+		if !bytes.Equal(v1, v7) || !bytes.Equal(g1, g7) {
+			t.Errorf("%s: the bytes depend on the number of threads", name)
+		}
+		for _, k := range dot.Available() {
+			v, _ := openVectors(v1)
+			v.kernel = k
+			if g, _ := buildGraph(v, v1, p); !bytes.Equal(g, g1) {
+				t.Errorf("%s: the bytes of kernel %s differ", name, k.Name)
+			}
+		}
 	}
 }
 
 // TestExactLeavesNoTrace: where the scan runs, the answer is that of an index that never held what is hidden.
 func TestExactLeavesNoTrace(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	for range 30 {
+	for i := range 30 {
+		p := Params{M: 4, EfConstruction: 8, Metric: Metric(i % 3)}
 		in := clustered(rng, 1+rng.IntN(150), 9, 5)
 		in[0] = make([]float32, 9)
 		allow := randomSet(rng, len(in), rng.Float64())
@@ -148,14 +166,77 @@ func TestExactLeavesNoTrace(t *testing.T) {
 		for it := allow.Iterator(); it.HasNext(); {
 			rest = append(rest, in[it.Next()])
 		}
+		if len(rest) == 0 {
+			continue
+		}
 		q := in[rng.IntN(len(in))]
-		got, _ := open(t, in).Search(q, allow, 7, 50)
-		want, _ := open(t, rest).Search(q, every(len(rest)), 7, 50)
+		got, plan := answer(t)(open(t, in, p).Search(q, allow, 7, 50))
+		want, _ := answer(t)(open(t, rest, p).Search(q, every(len(rest)), 7, 50))
 		for i := range got {
 			got[i].Chunk = uint32(allow.Rank(got[i].Chunk)) - 1
 		}
 		if len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %v, want %v", got, want)
+		}
+		if plan.Branch != Exact && plan.Branch != Nothing {
+			t.Fatalf("the branch was %s", plan.Branch)
+		}
+	}
+}
+
+// TestScanIsExact: no copy that differs in the last bits, and no tie, escapes the intervals of the scan.
+func TestScanIsExact(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for i := range 60 {
+		n, k := 1+rng.IntN(2000), 1+rng.IntN(40)
+		in := clustered(rng, n, 7, 1+rng.IntN(6))
+		for range n / 3 { // copies, some of them longer
+			a, b := rng.IntN(n), rng.IntN(n)
+			in[a] = slices.Clone(in[b])
+			for j := range in[a] {
+				in[a][j] *= float32(1 + i%2)
+			}
+		}
+		x := open(t, in, Params{M: 2, EfConstruction: 2, Metric: Metric(i % 3)})
+		allow, q := randomSet(rng, n, 0.6), in[rng.IntN(n)]
+		scores, err := x.Score(q, allow.ToArray())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []Hit
+		for i, chunk := range allow.ToArray() {
+			want = append(want, Hit{chunk, scores[i]})
+		}
+		want = best(want, k)
+		if got, _ := answer(t)(x.Scan(q, allow, k)); len(got)+len(want) > 0 && !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+}
+
+// TestScore compares with the formulas in float64, on the raw vectors.
+func TestScore(t *testing.T) {
+	in := clustered(rand.New(rand.NewPCG(1, 9)), 50, 33, 3)
+	in[7] = make([]float32, 33)
+	for metric, name := range metrics {
+		x := open(t, in, Params{M: 4, EfConstruction: 8, Metric: metric})
+		got, err := x.Score(in[3], []uint32{49, 3, 7, 99})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, chunk := range []int{49, 3, 7} {
+			product, a, b := 0.0, 0.0, 0.0
+			for j := range in[3] {
+				p, q := float64(in[3][j]), float64(in[chunk][j])
+				product, a, b = product+p*q, a+p*p, b+q*q
+			}
+			want := map[Metric]float64{Cosine: product / math.Sqrt(max(a*b, 1e-9)), Dot: product, L2: -(a + b - 2*product)}[metric]
+			if scale := map[Metric]float64{Cosine: 1, Dot: a, L2: a + b}[metric]; math.Abs(got[i]-want) > 1e-5*scale {
+				t.Errorf("%s of %d: %v, want %v", name, chunk, got[i], want)
+			}
+		}
+		if got[3] != 0 {
+			t.Errorf("%s of a chunk that does not exist: %v", name, got[3])
 		}
 	}
 }
@@ -164,37 +245,51 @@ func TestBranches(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	in := clustered(rng, 400, 8, 4)
 	in[5] = make([]float32, 8) // an empty text
-	x := open(t, in)
-	x.exactBelow = 100
+	x := open(t, in, params)
 	few := roaring.BitmapOf(5, 6, 7, 4000)
 	for _, tt := range []struct {
 		name     string
 		q        []float32
 		allow    *roaring.Bitmap
 		k        int
+		way      way
 		want     Branch
 		allowed  int
 		wantHits int
 	}{
-		{"nil allows nothing", in[0], nil, 5, Nothing, 0, 0},
-		{"empty set", in[0], roaring.New(), 5, Nothing, 0, 0},
-		{"beyond the index", in[0], roaring.BitmapOf(400, 9000), 5, Nothing, 0, 0},
-		{"k of 0", in[0], few, 0, Nothing, 2, 0},
-		{"no direction", in[5], every(400), 5, Nothing, 399, 0},
-		{"wrong dimensions", in[0][:3], every(400), 5, Refused, 0, 0},
-		{"not a number", []float32{float32(math.NaN()), 0, 0, 0, 0, 0, 0, 0}, every(400), 5, Refused, 0, 0},
-		{"few", in[0], few, 5, Exact, 2, 2},
-		{"many", in[0], every(400), 5, Graph, 399, 5},
-		{"more than the walk finds", in[0], every(400), 1000, GraphThenExact, 399, 399},
+		{"nil allows nothing", in[0], nil, 5, byPlan, Nothing, 0, 0},
+		{"empty set", in[0], roaring.New(), 5, byPlan, Nothing, 0, 0},
+		{"beyond the index", in[0], roaring.BitmapOf(400, 9000), 5, byPlan, Nothing, 0, 0},
+		{"k of 0", in[0], few, 0, byPlan, Nothing, 2, 0},
+		{"no direction", in[5], every(400), 5, byPlan, Nothing, 399, 0},
+		{"few", in[0], few, 5, byScan, Exact, 2, 2},
+		{"many", in[0], every(4000), 5, byPlan, Graph, 399, 5},
+		{"dearer than the scan", in[0], randomSet(rng, 400, 0.1), 5, byPlan, GraphThenExact, 0, 5},
+		{"far from the query", in[0], farthest(x, in[0], 100), 5, byPlan, ExactNearby, 100, 5},
 	} {
-		hits, plan := x.Search(tt.q, tt.allow, tt.k, 16)
-		if tt.name == "more than the walk finds" && plan.Branch == Graph {
-			plan.Branch = GraphThenExact // a connected graph finds all
-		}
-		if plan.Branch != tt.want || plan.Allowed != tt.allowed || len(hits) != tt.wantHits {
+		hits, plan := answer(t)(x.search(tt.q, tt.allow, tt.k, func(int) way { return tt.way }, 16))
+		if plan.Branch != tt.want || len(hits) != tt.wantHits || (tt.allowed > 0 && plan.Allowed != tt.allowed) {
 			t.Errorf("%s: plan %+v, %d hits; want %s, %d, %d", tt.name, plan, len(hits), tt.want, tt.allowed, tt.wantHits)
 		}
 	}
+	if hits, plan := answer(t)(open(t, nil, params).Search(in[0], every(3), 5, 16)); len(hits) > 0 || plan.Branch != Nothing {
+		t.Errorf("an empty index: %v, %+v", hits, plan)
+	}
+	for name, q := range map[string][]float32{"dimensions": in[0][:3], "not a number": {float32(math.NaN()), 0, 0, 0, 0, 0, 0, 0}} {
+		if _, _, err := x.Search(q, every(400), 5, 16); !errors.Is(err, ErrQuery) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// farthest allows the n chunks that lie farthest from q.
+func farthest(x *Index, q []float32, n int) *roaring.Bitmap {
+	hits, _, _ := x.Scan(q, every(x.Len()), x.Len())
+	set := roaring.New()
+	for _, h := range hits[len(hits)-n:] {
+		set.Add(h.Chunk)
+	}
+	return set
 }
 
 // TestIslands: two groups without a link between them still give k hits when k exist.
@@ -204,134 +299,152 @@ func TestIslands(t *testing.T) {
 		in = append(in, []float32{1, 0}) // copies of one text
 	}
 	in = append(in, []float32{-1, 0.01}, []float32{0, 1})
-	x := open(t, in)
-	x.exactBelow = 0
-	hits, plan := x.Search([]float32{0, 1}, every(len(in)), 10, 10)
+	x := open(t, in, params)
+	hits, plan := answer(t)(x.search([]float32{0, 1}, every(len(in)), 10, func(int) way { return byPlan }, 10))
 	if len(hits) != 10 || hits[0].Chunk != 301 {
 		t.Errorf("%d hits, %+v, plan %+v", len(hits), hits, plan)
-	}
-}
-
-func TestScore(t *testing.T) {
-	x := open(t, [][]float32{{2, 0}, {0, 0}, {3, 3}})
-	got := x.Score([]float32{5, 0}, []uint32{2, 0, 1, 99})
-	if want := []float64{math.Sqrt2 / 2, 1, 0, 0}; math.Abs(got[0]-want[0]) > 1e-7 || !reflect.DeepEqual(got[1:], want[1:]) {
-		t.Errorf("scores %v, want %v", got, want)
 	}
 }
 
 func TestBuildRefuses(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for want, f := range map[string]func() error{
-		"hnsw.m = 1":         func() error { _, _, err := Build(nil, Params{1, 10}); return err },
-		"hnsw.efConstructio": func() error { _, _, err := Build(nil, Params{16, 0}); return err },
-		"vectors[1]: 1 dime": func() error { _, _, err := Build([][]float32{{1, 2}, {1}}, params); return err },
-		"vectors[1]: a comp": func() error { _, _, err := Build([][]float32{{1, 2}, {1, inf}}, params); return err },
-		"1 of 0 dimensions":  func() error { _, _, err := Build([][]float32{{}}, params); return err },
+		"hnsw.m = 1: it must be from 2 to 128":                 func() error { _, _, err := Build(nil, Params{M: 1, EfConstruction: 10}); return err },
+		"hnsw.efConstruction = 0: it must be from 1 to 4096":   func() error { _, _, err := Build(nil, Params{M: 16}); return err },
+		"hnsw.metric = 3: it must be Cosine, Dot or L2":        func() error { _, _, err := Build(nil, Params{16, 1, 3}); return err },
+		"vectors[1]: 1 dimensions, but vectors[0] has 2":       func() error { _, _, err := Build([][]float32{{1, 2}, {1}}, params); return err },
+		"vectors[1]: a component is not a finite number":       func() error { _, _, err := Build([][]float32{{1, 2}, {1, inf}}, params); return err },
+		"vectors: 1 of 0 dimensions":                           func() error { _, _, err := Build([][]float32{{}}, params); return err },
+		"vectors[0]: a component is not a finite number, or t": func() error { _, _, err := Build([][]float32{{3e38, 3e38}}, Params{16, 8, L2}); return err },
 	} {
-		if err := f(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v", want, err)
+		if err := f(); err == nil || !bytes.HasPrefix([]byte(err.Error()), []byte(want)) {
+			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 }
 
-func TestOpenRefusesDamage(t *testing.T) {
+func TestRefusesDamage(t *testing.T) {
 	in := clustered(rand.New(rand.NewPCG(9, 9)), 12, 3, 2)
 	v, g, err := Build(in, params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, other, _ := Build(in[:11], params)
-	if _, err := Open(v, other); !errors.Is(err, frame.ErrCorrupt) {
+	other, _, _ := Build(in[1:], params)
+	if _, err := Open(other, g); !errors.Is(err, frame.ErrCorrupt) {
 		t.Errorf("the graph of other vectors: %v", err)
 	}
-	for n := range g {
-		bad := bytes.Clone(g)
-		bad[n] ^= 1
-		if _, err := Open(v, bad); err == nil {
-			t.Fatalf("a flipped bit in byte %d of the graph passed", n)
+	for _, file := range []*[]byte{&v, &g} {
+		good := *file
+		for n := range good {
+			*file = bytes.Clone(good)
+			(*file)[n] ^= 1
+			if Check(v, g) == nil {
+				t.Fatalf("a flipped bit in byte %d passed", n)
+			}
+			*file = good[:n]
+			if _, err := Open(v, g); err == nil {
+				t.Fatalf("%d bytes passed", n)
+			}
 		}
-		if _, err := Open(v, g[:n]); err == nil {
-			t.Fatalf("%d bytes of the graph passed", n)
-		}
-	}
-	for n := range v {
-		if _, err := Open(v[:n], g); err == nil {
-			t.Fatalf("%d bytes of the vectors passed", n)
-		}
+		*file = good
 	}
 }
 
-// FuzzOpen seals both bodies anew, so that the fuzzer gets past the checksums: what opens can be searched.
+// exercise opens two bodies and searches by all branches: whatever they hold, that gives hits or an error.
+func exercise(vb, gb []byte) {
+	vectorsSeg := vectorsKind.Seal(vb)
+	if len(gb) >= 16 {
+		gb = bytes.Clone(gb)
+		copy(gb[12:16], vectorsSeg[len(vectorsSeg)-4:])
+	}
+	graphSeg := graphKind.Seal(gb)
+	x, err := Open(vectorsSeg, graphSeg)
+	if err != nil {
+		return
+	}
+	q := make([]float32, x.Dimensions())
+	for i := range q {
+		q[i] = float32(i + 1)
+	}
+	all := every(x.Len())
+	half := randomSet(rand.New(rand.NewPCG(1, 1)), x.Len(), 0.5)
+	for _, allow := range []*roaring.Bitmap{all, half} {
+		x.Walk(q, allow, 3, 5)
+		x.Scan(q, allow, 3)
+		x.search(q, allow, 3, func(int) way { return byPlan }, 5)
+	}
+	x.Score(q, []uint32{0, 1, 5})
+	Check(vectorsSeg, graphSeg)
+}
+
+// bodies are of a small index with a vector that has no direction.
+func bodies() (vb, gb []byte) {
+	in := clustered(rand.New(rand.NewPCG(2, 9)), 60, 3, 2)
+	in[3] = make([]float32, 3)
+	v, g, _ := Build(in, Params{M: 2, EfConstruction: 8})
+	vb, _ = vectorsKind.Open(v)
+	gb, _ = graphKind.Open(g)
+	return vb, gb
+}
+
+func TestDamageIsAnError(t *testing.T) {
+	vb, gb := bodies()
+	rng := rand.New(rand.NewPCG(4, 4))
+	for range 3000 {
+		v, g := bytes.Clone(vb), bytes.Clone(gb)
+		for range 1 + rng.IntN(4) {
+			v[rng.IntN(len(v))] ^= byte(rng.Uint32()) & byte(rng.Uint32()) & byte(rng.Uint32())
+			g[rng.IntN(len(g))] ^= byte(rng.Uint32())
+		}
+		exercise(v, g)
+	}
+	binaryLinks := bytes.Clone(gb)
+	for i := len(gb) / 2; i < len(gb); i++ {
+		binaryLinks[i] = 0xff
+	}
+	x, err := Open(sealPair(vb, binaryLinks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := x.Walk([]float32{1, 2, 3}, every(60), 3, 60); !errors.Is(err, frame.ErrCorrupt) {
+		t.Errorf("links beyond the vectors: %v", err)
+	}
+}
+
+func sealPair(vb, gb []byte) (v, g []byte) { return vectorsKind.Seal(vb), graphKind.Seal(gb) }
+
+// FuzzOpen seals both bodies anew, so that the fuzzer gets past the checksums.
 func FuzzOpen(f *testing.F) {
-	v, g, _ := Build(clustered(rand.New(rand.NewPCG(2, 9)), 30, 3, 2), Params{2, 8})
-	vb, _ := vectorsKind.Open(v)
-	gb, _ := graphKind.Open(g)
+	vb, gb := bodies()
 	f.Add(vb, gb)
-	f.Fuzz(func(t *testing.T, vb, gb []byte) {
-		x, err := Open(vectorsKind.Seal(vb), graphKind.Seal(gb))
-		if err != nil {
-			return
-		}
-		x.exactBelow = 0
-		x.Search(make([]float32, x.Dimensions()), every(x.Len()), 3, 5)
-		x.Search([]float32{1, 2, 3}, every(x.Len()), 3, 5)
-	})
-}
-
-func BenchmarkBuild(b *testing.B) {
-	in := clustered(rand.New(rand.NewPCG(1, 1)), 5000, 256, 100)
-	for b.Loop() {
-		if _, _, err := Build(in, params); err != nil {
-			b.Fatal(err)
-		}
-	}
+	f.Fuzz(func(_ *testing.T, vb, gb []byte) { exercise(vb, gb) })
 }
 
 func BenchmarkSearch(b *testing.B) {
-	const n = 5000
+	const n = 20000
 	rng := rand.New(rand.NewPCG(1, 1))
-	in := clustered(rng, n, 256, 100)
-	x := open(b, in)
+	in := clustered(rng, n, 384, 200)
+	x := open(b, in, params)
 	for _, share := range []float64{1, 0.5, 0.1} {
 		allow := randomSet(rng, n, share)
-		for _, below := range []int{0, math.MaxInt} {
-			x.exactBelow = below
-			_, plan := x.Search(in[7], allow, 10, 100)
-			b.Run(fmt.Sprintf("allow=%v%%/%s", share*100, plan.Branch), func(b *testing.B) {
-				for i := 0; b.Loop(); i++ {
-					x.Search(in[i%n], allow, 10, 100)
-				}
-			})
-		}
+		b.Run(fmt.Sprintf("allow=%v%%/walk", share*100), func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				answer(b)(x.Walk(in[i%n], allow, 10, 100))
+			}
+		})
+		b.Run(fmt.Sprintf("allow=%v%%/scan", share*100), func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				answer(b)(x.Scan(in[i%n], allow, 10))
+			}
+		})
 	}
 }
 
-// TestExactEqualsNaive sorts all cosines, as they follow from the raw vectors.
-func TestExactEqualsNaive(t *testing.T) {
-	rng := rand.New(rand.NewPCG(11, 12))
-	for range 40 {
-		n, k := 1+rng.IntN(300), 1+rng.IntN(40)
-		in := clustered(rng, n, 7, 6)
-		allow, q := randomSet(rng, n, 0.6), in[rng.IntN(n)]
-		var want []float64
-		for it := allow.Iterator(); it.HasNext(); {
-			dot, a, b := 0.0, 0.0, 0.0
-			for j, x := range in[it.Next()] {
-				dot, a, b = dot+float64(x)*float64(q[j]), a+float64(x)*float64(x), b+float64(q[j])*float64(q[j])
-			}
-			want = append(want, dot/math.Sqrt(a*b))
-		}
-		slices.Sort(want)
-		slices.Reverse(want)
-		got, _ := open(t, in).Search(q, allow, k, 0)
-		if len(got) != min(k, len(want)) {
-			t.Fatalf("%d hits, want %d", len(got), min(k, len(want)))
-		}
-		for i, h := range got {
-			if math.Abs(h.Score-want[i]) > 1e-6 || !allow.Contains(h.Chunk) {
-				t.Fatalf("hit %d: %+v, want %v", i, h, want[i])
-			}
+func BenchmarkBuild(b *testing.B) {
+	in := clustered(rand.New(rand.NewPCG(1, 1)), 5000, 384, 100)
+	for b.Loop() {
+		if _, _, err := Build(in, params); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -1,5 +1,6 @@
-// Package hnsw finds the chunks whose vectors point the same way as the query's, among those that the asker may see: by an
-// exact scan where few are allowed, by a filtered walk over a flat immutable graph where many are.
+// Package hnsw finds the chunks whose vectors are nearest to the query's, among those that the asker may see: by an exact
+// scan where few are allowed, by a filtered walk over a flat immutable graph where many are. Its files are memory-mapped
+// and opened without being read; whoever reads a number of them checks it first.
 package hnsw
 
 import (
@@ -7,174 +8,230 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"quarry.dev/quarry/internal/hnsw/dot"
 	"quarry.dev/quarry/internal/segment/frame"
 )
 
-// The body of vectors.seg: count u32, dimensions u32, scales f32 x count, codes i8 x count x dimensions, unit vectors f32 x
-// count x dimensions. A component is about code*scale; the scale belongs to its vector alone, so nothing about one chunk
-// depends on another. A vector of length zero (an empty text) has scale 0: it has no direction, and is never a hit.
-var vectorsKind = frame.Kind{Name: "vectors.seg", Magic: [8]byte{'Q', 'R', 'Y', 'V', 'E', 'C', 'T', 0}, Version: 1}
+// Metric is what nearness means. A greater score is nearer.
+type Metric uint32
 
-// maxDimensions bounds sums of products of two codes well inside 32 bits.
-const maxDimensions = 1 << 16
+const (
+	// Cosine of the angle, from -1 to 1. A vector of length 0 has no direction, and is never a hit.
+	Cosine Metric = iota
+	// Dot is the inner product.
+	Dot
+	// L2 is the squared Euclidean distance, with a minus.
+	L2
+)
+
+// The body of vectors.seg, little endian:
+//
+//	count, dimensions, metric, zeros   u32 each; zeros: vectors without direction (Cosine alone)
+//	steps                              f32 x count
+//	squares                            f32 x count, squared lengths; not for Cosine
+//	directionless                      u32 x zeros, ascending
+//	padding                            up to the next multiple of 64 bytes of the file
+//	high, low                          i8 x count x stride each; stride: dimensions, rounded up to a multiple of 64
+//
+// Component j of a vector is step*(256*high[j]+low[j]): 16 bits of fixed point, cut into the half that a search compares
+// and the half that only the best are scored with. Both are rows of signed bytes, so one kernel does all, and scores are
+// integer sums, which no CPU rounds otherwise. The step belongs to its vector alone: nothing about one chunk depends on
+// another. For Cosine it is 1 over the length in steps, so that the cosine of a vector with itself is 1.
+var vectorsKind = frame.Kind{Name: "vectors.seg", Magic: [8]byte{'Q', 'R', 'Y', 'V', 'E', 'C', 'T', 0}, Version: 2}
+
+const (
+	// maxDimensions keeps sums of products of two bytes inside 32 bits.
+	maxDimensions = 1 << 16
+	maxCount      = math.MaxInt32
+	// full is the greatest component in steps: 127 in the high half, 0 in the low one.
+	full = 127 * 256
+	// frameHeader is where a body begins in its file.
+	frameHeader = 24
+)
 
 type vectors struct {
-	count, dimensions int
-	scales            []byte // f32
-	codes             []byte // i8
-	units             []byte // f32
+	kernel                    dot.Kernel
+	metric                    Metric
+	count, dimensions, stride int
+	steps, squares            []byte
+	high, low                 []byte
+	directionless             *roaring.Bitmap
 }
 
+func strideOf(dimensions int) int { return (dimensions + dot.Block - 1) / dot.Block * dot.Block }
+
+// padding after n bytes of the body.
+func padding(n uint64) uint64 { return -(n + frameHeader) % dot.Block }
+
 // encodeVectors normalises and quantises. All must have the same number of finite components.
-func encodeVectors(in [][]float32) ([]byte, error) {
+func encodeVectors(in [][]float32, m Metric) ([]byte, error) {
 	dimensions := 0
 	if len(in) > 0 {
 		dimensions = len(in[0])
 	}
-	if dimensions > maxDimensions || (len(in) > 0 && dimensions == 0) || uint64(len(in)) > math.MaxInt32 {
-		return nil, fmt.Errorf("vectors: %d of %d dimensions: give at most %d of 1 to %d dimensions", len(in), dimensions, math.MaxInt32, maxDimensions)
+	if dimensions > maxDimensions || (len(in) > 0 && dimensions == 0) || uint64(len(in)) > maxCount {
+		return nil, fmt.Errorf("vectors: %d of %d dimensions: give at most %d of 1 to %d dimensions", len(in), dimensions, maxCount, maxDimensions)
 	}
-	var scales, codes, units []byte
 	for i, v := range in {
 		if len(v) != dimensions {
 			return nil, fmt.Errorf("vectors[%d]: %d dimensions, but vectors[0] has %d: embed all chunks with one model", i, len(v), dimensions)
 		}
-		unit, ok := normalise(v)
-		if !ok {
-			return nil, fmt.Errorf("vectors[%d]: a component is not a finite number: the embedding of that chunk is broken", i)
+	}
+	stride := strideOf(dimensions)
+	points := make([]point, len(in))
+	planes := make([]byte, 2*len(in)*stride)
+	high, low := planes[:len(in)*stride], planes[len(in)*stride:]
+	parallel(len(in), func(i int) {
+		points[i] = fix(in[i], m, high[i*stride:][:stride], low[i*stride:][:stride])
+	})
+	head := binary.LittleEndian.AppendUint32(nil, uint32(len(in)))
+	head = binary.LittleEndian.AppendUint32(head, uint32(dimensions))
+	head = binary.LittleEndian.AppendUint32(head, uint32(m))
+	var steps, squares, zeros []byte
+	for i, p := range points {
+		if p.broken {
+			return nil, fmt.Errorf("vectors[%d]: a component is not a finite number, or the length is not: the embedding of that chunk is broken", i)
 		}
-		scale, code := quantise(unit)
-		scales = binary.LittleEndian.AppendUint32(scales, math.Float32bits(scale))
-		for j, x := range unit {
-			codes = append(codes, byte(code[j]))
-			units = binary.LittleEndian.AppendUint32(units, math.Float32bits(x))
+		steps = binary.LittleEndian.AppendUint32(steps, math.Float32bits(p.step))
+		if m != Cosine {
+			squares = binary.LittleEndian.AppendUint32(squares, math.Float32bits(p.square))
+		} else if p.step == 0 {
+			zeros = binary.LittleEndian.AppendUint32(zeros, uint32(i))
 		}
 	}
-	body := binary.LittleEndian.AppendUint32(nil, uint32(len(in)))
-	body = binary.LittleEndian.AppendUint32(body, uint32(dimensions))
-	for _, part := range [][]byte{scales, codes, units} {
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(zeros)/4))
+	n := len(head) + len(steps) + len(squares) + len(zeros)
+	pad := make([]byte, padding(uint64(n)))
+	body := make([]byte, 0, n+len(pad)+len(planes))
+	for _, part := range [][]byte{head, steps, squares, zeros, pad, planes} {
 		body = append(body, part...)
 	}
 	return vectorsKind.Seal(body), nil
 }
 
-// openVectors checks shape and every number.
+// openVectors reads the head and the list of those without direction, which is short.
 func openVectors(file []byte) (*vectors, error) {
-	body, err := vectorsKind.Open(file)
+	body, err := vectorsKind.Body(file)
 	if err != nil {
 		return nil, err
 	}
 	in := frame.NewCursor(body)
-	count, dimensions := uint64(in.Uint32()), uint64(in.Uint32())
-	if in.Bad() || count > math.MaxInt32 || dimensions > maxDimensions || (dimensions == 0) != (count == 0) {
-		return nil, vectorsKind.Corrupt("%d vectors of %d dimensions", count, dimensions)
+	count, dimensions, metric, zeros := uint64(in.Uint32()), uint64(in.Uint32()), Metric(in.Uint32()), uint64(in.Uint32())
+	if in.Bad() || count > maxCount || dimensions > maxDimensions || (dimensions == 0) != (count == 0) || metric > L2 || zeros > count || (zeros > 0 && metric != Cosine) {
+		return nil, vectorsKind.Corrupt("%d vectors of %d dimensions, metric %d, %d without direction", count, dimensions, metric, zeros)
 	}
-	v := &vectors{count: int(count), dimensions: int(dimensions)}
-	v.scales, v.codes, v.units = in.Bytes(4*count), in.Bytes(count*dimensions), in.Bytes(4*count*dimensions)
+	v := &vectors{kernel: dot.Available()[0], metric: metric, count: int(count), dimensions: int(dimensions),
+		stride: strideOf(int(dimensions)), directionless: roaring.New()}
+	v.steps = in.Bytes(4 * count)
+	if metric != Cosine {
+		v.squares = in.Bytes(4 * count)
+	}
+	list := in.Bytes(4 * zeros)
+	in.Bytes(padding(uint64(len(body) - in.Len())))
+	v.high, v.low = in.Bytes(count*uint64(v.stride)), in.Bytes(count*uint64(v.stride))
 	if in.Bad() || in.Len() != 0 {
 		return nil, vectorsKind.Corrupt("%d vectors of %d dimensions do not fill the file", count, dimensions)
 	}
-	for i := range v.count {
-		if s := v.scale(uint32(i)); !(s >= 0 && s <= 1) {
-			return nil, vectorsKind.Corrupt("the scale of vector %d is %v", i, s)
+	for i := range int(zeros) {
+		node := at(list, i)
+		if uint64(node) >= count || (i > 0 && node <= at(list, i-1)) {
+			return nil, vectorsKind.Corrupt("vector %d without direction is out of order or range", node)
 		}
-	}
-	for i := range v.count * v.dimensions {
-		if x := f32(v.units, i); !(x >= -1.001 && x <= 1.001) {
-			return nil, vectorsKind.Corrupt("vector %d has a component %v", i/v.dimensions, x)
-		}
+		v.directionless.Add(node)
 	}
 	return v, nil
 }
 
-func f32(b []byte, i int) float32 {
-	return math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-}
-
-func (v *vectors) scale(i uint32) float32 { return f32(v.scales, int(i)) }
-
-func (v *vectors) code(i uint32) []byte {
-	return v.codes[int(i)*v.dimensions : (int(i)+1)*v.dimensions]
-}
-
-// isZero says that vector i has no direction.
-func (v *vectors) isZero(i uint32) bool { return v.scale(i) == 0 }
-
-// similarity is the approximate cosine of two vectors: an integer sum and two roundings, the same on every CPU.
-func (v *vectors) similarity(a, b uint32) float32 {
-	return float32(dotCodes(v.code(a), v.code(b))) * (v.scale(a) * v.scale(b))
-}
-
-// cosine is the exact cosine of a unit query with vector i. A product of two float32 is exact in float64, so the sum does
-// not depend on fused instructions.
-func (v *vectors) cosine(unit []float32, i uint32) float64 {
-	row := v.units[4*int(i)*v.dimensions:]
-	row = row[:4*v.dimensions]
-	var s0, s1, s2, s3 float64
-	j := 0
-	for ; j+4 <= len(unit) && len(row) >= 16; j += 4 {
-		u := unit[j : j+4 : j+4]
-		s0 += float64(u[0]) * float64(math.Float32frombits(binary.LittleEndian.Uint32(row)))
-		s1 += float64(u[1]) * float64(math.Float32frombits(binary.LittleEndian.Uint32(row[4:])))
-		s2 += float64(u[2]) * float64(math.Float32frombits(binary.LittleEndian.Uint32(row[8:])))
-		s3 += float64(u[3]) * float64(math.Float32frombits(binary.LittleEndian.Uint32(row[12:])))
-		row = row[16:]
+// check reads all of an open file.
+func (v *vectors) check() error {
+	for i := range uint32(v.count) {
+		p, err := v.point(i)
+		if err != nil {
+			return err
+		}
+		if v.metric == Cosine && (p.step == 0) != v.directionless.Contains(i) {
+			return vectorsKind.Corrupt("vector %d is not listed as without direction, or is and has one", i)
+		}
+		for j := range v.stride {
+			if h := int8(p.high[j]); h == -128 || (j >= v.dimensions && (h != 0 || p.low[j] != 0)) {
+				return vectorsKind.Corrupt("vector %d has a component %d that no build writes", i, j)
+			}
+		}
 	}
-	for ; j < len(unit) && len(row) >= 4; j++ {
-		s0 += float64(unit[j]) * float64(math.Float32frombits(binary.LittleEndian.Uint32(row)))
-		row = row[4:]
-	}
-	return (s0 + s1) + (s2 + s3)
+	return nil
 }
 
-// dotCodes is the sum of products of two rows of codes of equal length.
-func dotCodes(a, b []byte) int32 {
-	var s0, s1, s2, s3 int32
-	for len(a) >= 8 && len(b) >= 8 {
-		s0 += int32(int8(a[0]))*int32(int8(b[0])) + int32(int8(a[4]))*int32(int8(b[4]))
-		s1 += int32(int8(a[1]))*int32(int8(b[1])) + int32(int8(a[5]))*int32(int8(b[5]))
-		s2 += int32(int8(a[2]))*int32(int8(b[2])) + int32(int8(a[6]))*int32(int8(b[6]))
-		s3 += int32(int8(a[3]))*int32(int8(b[3])) + int32(int8(a[7]))*int32(int8(b[7]))
-		a, b = a[8:], b[8:]
-	}
-	for i := range min(len(a), len(b)) {
-		s0 += int32(int8(a[i])) * int32(int8(b[i]))
-	}
-	return s0 + s1 + s2 + s3
+func at(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
+
+func f32(b []byte, i uint32) float32 { return math.Float32frombits(at(b, int(i))) }
+
+// point is one vector in fixed point.
+type point struct {
+	high, low    []byte
+	step, square float32
+	broken       bool // it does not stand for any vector
 }
 
-// normalise returns v at length 1, or all zeros for a vector of length 0; not ok when a component is not finite.
-func normalise(v []float32) (unit []float32, ok bool) {
-	sum := 0.0
+// fix writes v to high and low.
+func fix(v []float32, m Metric, high, low []byte) point {
+	p := point{high: high, low: low}
+	largest := 0.0
 	for _, x := range v {
-		sum += float64(x) * float64(x)
+		largest = max(largest, math.Abs(float64(x))) // NaN stays NaN
 	}
-	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return nil, false
+	if math.IsNaN(largest) || math.IsInf(largest, 0) {
+		p.broken = true
 	}
-	unit = make([]float32, len(v))
-	if sum == 0 {
-		return unit, true
+	if p.broken || largest == 0 {
+		return p
 	}
-	length := math.Sqrt(sum)
-	for i, x := range v {
-		unit[i] = float32(float64(x) / length)
+	sum, ratio := int64(0), full/largest
+	for j, x := range v {
+		c := int64(math.RoundToEven(float64(x) * ratio))
+		h := (c + 128) >> 8
+		high[j], low[j] = byte(h), byte(c-h<<8)
+		sum += c * c
 	}
-	return unit, true
+	if m == Cosine {
+		p.step = float32(1 / math.Sqrt(float64(sum)))
+		return p
+	}
+	p.step = float32(largest / full)
+	p.square = float32(float64(sum) * float64(p.step) * float64(p.step))
+	p.broken = math.IsInf(float64(p.square), 0)
+	return p
 }
 
-// quantise maps the largest component onto 127.
-func quantise(unit []float32) (scale float32, codes []int8) {
-	largest := float32(0)
-	for _, x := range unit {
-		largest = max(largest, x, -x)
+// finite also refuses what is not a number.
+func finite(f float32) bool { return f >= 0 && f <= math.MaxFloat32 }
+
+// point i of the file; i is below count. The error says that its numbers are none that a build writes.
+func (v *vectors) point(i uint32) (point, error) {
+	p := point{high: v.high[int(i)*v.stride:][:v.stride], low: v.low[int(i)*v.stride:][:v.stride], step: f32(v.steps, i)}
+	if v.squares != nil {
+		p.square = f32(v.squares, i)
 	}
-	codes = make([]int8, len(unit))
-	if largest == 0 {
-		return 0, codes
+	if !finite(p.step) || !finite(p.square) {
+		return p, vectorsKind.Corrupt("vector %d has the step %v and the square %v", i, p.step, p.square)
 	}
-	for i, x := range unit {
-		codes[i] = int8(math.RoundToEven(float64(x) * 127 / float64(largest)))
+	return p, nil
+}
+
+// similarities writes to out what the high halves say of the nearness of p to nodes, which are below count: monotone in
+// the score of two vectors of which one is fixed, and the same whichever is called p. dots is scratch as long as nodes. Each
+// step rounds by itself, so the numbers are the same on every CPU.
+func (v *vectors) similarities(p point, nodes []uint32, dots []int32, out []float32) {
+	v.kernel.Rows(p.high, v.high, nodes, dots)
+	if v.metric != L2 {
+		for i, node := range nodes {
+			out[i] = float32(dots[i]) * (p.step * f32(v.steps, node))
+		}
+		return
 	}
-	return largest / 127, codes
+	for i, node := range nodes {
+		product := float32(float32(dots[i]) * (p.step * f32(v.steps, node)))
+		out[i] = float32(product*(2*256*256)) - (p.square + f32(v.squares, node))
+	}
 }

@@ -1,114 +1,111 @@
 package hnsw
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
-type candidate struct {
-	similarity float32
-	node       uint32
+// walker is the memory of best-first walks over one index.
+type walker struct {
+	v       *vectors
+	p       point
+	seen    []uint64  // a bit per node
+	open    heap[key] // complements, so that the most similar comes first
+	best    heap[key] // the ef most similar, the least of them first
+	ef      int
+	visited int // vectors compared since the caller last set it to 0
+
+	fresh        []uint32 // nodes that a step found
+	dots         []int32
+	similarities []float32
 }
 
-// compareCandidates orders by similarity descending, then node ascending.
-func compareCandidates(a, b candidate) int {
-	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(a.node, b.node))
+func newWalker(v *vectors) *walker {
+	return &walker{v: v, seen: make([]uint64, (v.count+63)/64)}
 }
 
-// visited marks nodes; a new round forgets all marks at once.
-type visited struct {
-	round uint32
-	marks []uint32
+// start forgets the last walk and looks for the ef nodes nearest to p.
+func (w *walker) start(p point, ef int) {
+	w.p, w.ef = p, ef
+	w.open, w.best = w.open[:0], w.best[:0]
+	clear(w.seen)
 }
 
-func newVisited(n int) *visited { return &visited{marks: make([]uint32, n)} }
-
-func (v *visited) reset() {
-	if v.round++; v.round == 0 {
-		clear(v.marks)
-		v.round = 1
-	}
-}
-
-// first marks a node and says whether it was not marked before.
-func (v *visited) first(node uint32) bool {
-	if v.marks[node] == v.round {
+// first marks a node, which is below count, and says whether it was not marked before.
+func (w *walker) first(node uint32) bool {
+	word, bit := &w.seen[node/64], uint64(1)<<(node%64)
+	if *word&bit != 0 {
 		return false
 	}
-	v.marks[node] = v.round
+	*word |= bit
 	return true
 }
 
-// walk is the best-first search of one layer: from the entries it follows neighbours as long as they improve the ef best,
-// which it returns best first.
-func walk(entries []candidate, ef int, seen *visited, neighbours func(uint32) []uint32, similar func(uint32) float32) []candidate {
-	seen.reset()
-	var open, best heap
-	open.before = func(a, b candidate) bool { return compareCandidates(a, b) < 0 }
-	best.before = func(a, b candidate) bool { return compareCandidates(a, b) > 0 }
-	offer := func(c candidate) {
-		if len(best.items) == ef && compareCandidates(c, best.items[0]) > 0 {
-			return
-		}
-		open.push(c)
-		best.push(c)
-		if len(best.items) > ef {
-			best.pop()
-		}
+// compare returns the similarities of nodes to p, valid until the next call.
+func (w *walker) compare(nodes []uint32) []float32 {
+	if len(nodes) > len(w.dots) {
+		w.dots, w.similarities = make([]int32, 2*len(nodes)), make([]float32, 2*len(nodes))
 	}
-	for _, e := range entries {
-		if seen.first(e.node) {
-			offer(e)
+	w.visited += len(nodes)
+	out := w.similarities[:len(nodes)]
+	w.v.similarities(w.p, nodes, w.dots[:len(nodes)], out)
+	return out
+}
+
+// offer compares nodes and keeps those that are among the best so far.
+func (w *walker) offer(nodes []uint32) {
+	for i, similarity := range w.compare(nodes) {
+		k := pack(similarity, nodes[i])
+		switch {
+		case len(w.best) < w.ef:
+			w.best.push(k)
+		case k > w.best[0]:
+			w.best.replace(k)
+		default:
+			continue
 		}
+		w.open.push(^k)
 	}
-	for len(open.items) > 0 {
-		c := open.pop()
-		if len(best.items) == ef && compareCandidates(c, best.items[0]) > 0 {
+}
+
+// run follows links, nearest node first, as long as they improve the best. expand appends to fresh the nodes that a node
+// leads to and that were not seen before.
+func (w *walker) run(expand func(node uint32) error) error {
+	for len(w.open) > 0 {
+		k := ^w.open.pop()
+		if len(w.best) == w.ef && k < w.best[0] {
 			break
 		}
-		for _, node := range neighbours(c.node) {
-			if seen.first(node) {
-				offer(candidate{similar(node), node})
-			}
+		w.fresh = w.fresh[:0]
+		if err := expand(k.node()); err != nil {
+			return err
 		}
+		w.offer(w.fresh)
 	}
-	slices.SortFunc(best.items, compareCandidates)
-	return best.items
+	return nil
 }
 
-// heap is a binary heap whose root comes before all others.
-type heap struct {
-	items  []candidate
-	before func(a, b candidate) bool
+// found returns the best, most similar first, valid until the next start.
+func (w *walker) found() []key {
+	slices.Sort(w.best)
+	slices.Reverse(w.best)
+	return w.best
 }
 
-func (h *heap) push(c candidate) {
-	h.items = append(h.items, c)
-	for i := len(h.items) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !h.before(h.items[i], h.items[parent]) {
-			return
+// climb goes from a node to the nearest of its neighbours until none is nearer, and sets fresh on the way. It is the walk
+// for ef = 1, without a memory of what it saw.
+func (w *walker) climb(p point, from uint32, expand func(node uint32) error) (uint32, error) {
+	w.p = p
+	at := pack(w.compare([]uint32{from})[0], from)
+	for {
+		w.fresh = w.fresh[:0]
+		if err := expand(at.node()); err != nil {
+			return 0, err
 		}
-		h.items[i], h.items[parent] = h.items[parent], h.items[i]
-		i = parent
-	}
-}
-
-func (h *heap) pop() candidate {
-	root, last := h.items[0], len(h.items)-1
-	h.items[0] = h.items[last]
-	h.items = h.items[:last]
-	for i := 0; ; {
-		first := i
-		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-			if h.before(h.items[child], h.items[first]) {
-				first = child
-			}
+		next := at
+		for i, similarity := range w.compare(w.fresh) {
+			next = max(next, pack(similarity, w.fresh[i]))
 		}
-		if first == i {
-			return root
+		if next == at {
+			return at.node(), nil
 		}
-		h.items[i], h.items[first] = h.items[first], h.items[i]
-		i = first
+		at = next
 	}
 }

@@ -69,9 +69,9 @@ func NewDense(index *hnsw.Index, encoder embed.Encoder, builtWith string) (Ranke
 }
 
 func (d dense) Search(query string, allow *roaring.Bitmap, k int) (Ranking, error) {
-	found, plan := d.index.Search(d.encoder.Encode([]string{query})[0], allow, k, max(2*k, minEf))
-	if plan.Branch == hnsw.Refused {
-		return Ranking{}, fmt.Errorf("the index refused the vector of a query")
+	found, plan, err := d.index.Search(d.encoder.Encode([]string{query})[0], allow, k, max(2*k, minEf))
+	if err != nil {
+		return Ranking{}, err
 	}
 	hits := make([]ChunkHit, len(found))
 	for i, h := range found {
@@ -85,7 +85,10 @@ func (d dense) Search(query string, allow *roaring.Bitmap, k int) (Ranking, erro
 }
 
 func (d dense) Score(query string, allow *roaring.Bitmap, chunks []uint32) ([]float64, error) {
-	scores := d.index.Score(d.encoder.Encode([]string{query})[0], chunks)
+	scores, err := d.index.Score(d.encoder.Encode([]string{query})[0], chunks)
+	if err != nil {
+		return nil, err
+	}
 	for i, chunk := range chunks {
 		if !allow.Contains(chunk) {
 			scores[i] = 0
