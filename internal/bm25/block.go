@@ -110,6 +110,60 @@ func unpack(b []byte, i int, width uint) uint32 {
 	return uint32(binary.LittleEndian.Uint64(b[at/8:]) >> (at % 8) & (1<<width - 1))
 }
 
+// unpackChunks undoes the differences of n chunk numbers, the first of them from next on, and returns what comes after the
+// last. A load of eight bytes holds eight values of up to eight bits, or four of up to fourteen; & 63 tells the compiler
+// that a shift stays in range.
+func unpackChunks(chunks *[blockSize]uint32, b []byte, width uint, n int, next uint64) uint64 {
+	mask := uint64(1)<<width - 1
+	i := 0
+	switch {
+	case width <= 8:
+		for at := uint(0); i+8 <= n; at += width {
+			word := binary.LittleEndian.Uint64(b[at:])
+			out := (*[8]uint32)(chunks[i:])
+			v0 := next + word&mask
+			word >>= width & 63
+			v1 := v0 + 1 + word&mask
+			word >>= width & 63
+			v2 := v1 + 1 + word&mask
+			word >>= width & 63
+			v3 := v2 + 1 + word&mask
+			word >>= width & 63
+			v4 := v3 + 1 + word&mask
+			word >>= width & 63
+			v5 := v4 + 1 + word&mask
+			word >>= width & 63
+			v6 := v5 + 1 + word&mask
+			word >>= width & 63
+			v7 := v6 + 1 + word&mask
+			out[0], out[1], out[2], out[3] = uint32(v0), uint32(v1), uint32(v2), uint32(v3)
+			out[4], out[5], out[6], out[7] = uint32(v4), uint32(v5), uint32(v6), uint32(v7)
+			next, i = v7+1, i+8
+		}
+	case width <= 14:
+		for at := uint(0); i+4 <= n; at += width { // in halves of a byte
+			word := binary.LittleEndian.Uint64(b[at/2:]) >> (at % 2 * 4)
+			out := (*[4]uint32)(chunks[i:])
+			v0 := next + word&mask
+			word >>= width & 63
+			v1 := v0 + 1 + word&mask
+			word >>= width & 63
+			v2 := v1 + 1 + word&mask
+			word >>= width & 63
+			v3 := v2 + 1 + word&mask
+			out[0], out[1], out[2], out[3] = uint32(v0), uint32(v1), uint32(v2), uint32(v3)
+			next, i = v3+1, i+4
+		}
+	}
+	for ; i < n; i++ {
+		at := uint(i) * width
+		next += binary.LittleEndian.Uint64(b[at/8:]) >> (at % 8) & mask
+		chunks[i] = uint32(next)
+		next++
+	}
+	return next
+}
+
 // impactsOf keeps of the postings those that no other one beats in both tf and length, at most four: where there are more,
 // neighbours are joined to one that beats both.
 func impactsOf(block []posting, lengths []uint32) (tf [impacts]uint8, length [impacts]uint16) {

@@ -238,15 +238,7 @@ func (c *cursor) load(block int) error {
 		return fmt.Errorf("block %d: %w", block, kind.Corrupt("it ends outside its term"))
 	}
 	data := c.data[h.offset:]
-	width := h.chunkBits
-	mask, at := uint64(1)<<width-1, uint(0)
-	next := uint64(previous + 1)
-	for i := range c.chunks[:n] {
-		next += binary.LittleEndian.Uint64(data[at/8:]) >> (at % 8) & mask
-		c.chunks[i] = uint32(next)
-		next++
-		at += width
-	}
+	next := unpackChunks(&c.chunks, data, h.chunkBits, n, uint64(previous+1))
 	if next != uint64(h.last)+1 {
 		return fmt.Errorf("block %d: %w", block, kind.Corrupt("it does not end where its head says"))
 	}
