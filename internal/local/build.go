@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -193,7 +194,7 @@ func prepare(ctx context.Context, src artifact.Bucket, out string, r Recipe, pro
 	if r.Indexing.Embedding.Type != v1alpha1.EmbeddingBuiltin {
 		return built{}, fmt.Errorf("indexing.embedding.type is %q: not yet available, use Builtin", r.Indexing.Embedding.Type)
 	}
-	unlock, err := lock(out)
+	unlock, err := lock(ctx, out, progress)
 	if err != nil {
 		return built{}, err
 	}
@@ -223,14 +224,53 @@ func prepare(ctx context.Context, src artifact.Bucket, out string, r Recipe, pro
 		var found built
 		if json.Unmarshal(before, &found) == nil && found.Config.ManifestDigest != "" {
 			b.Config.ManifestDigest, b.Report = found.Config.ManifestDigest, found.Report
-			return b, nil
+			if whole, err := b.whole(ctx, art); whole || err != nil {
+				return b, err
+			}
 		}
 	}
-	if b.Report, err = runStages(ctx, stage.Env{Config: b.Config, Source: src, Artifacts: art, Progress: progress}); err != nil {
-		return b, err
+	for range 2 { // once more where a file lay there damaged, which a build takes for done
+		if b.Report, err = runStages(ctx, stage.Env{Config: b.Config, Source: src, Artifacts: art, Progress: progress}); err != nil {
+			return b, err
+		}
+		b.Config.ManifestDigest = b.Report.ManifestDigest
+		if whole, err := b.whole(ctx, art); err != nil {
+			return b, err
+		} else if whole {
+			return b, b.write(record)
+		}
 	}
-	b.Config.ManifestDigest = b.Report.ManifestDigest
-	return b, b.write(record)
+	return b, fmt.Errorf("out %q: what was written reads otherwise: is the disk sound?", out)
+}
+
+// whole tells whether the files of an index are there as they were written. It removes damaged ones, such as a power cut
+// leaves, so that a build makes them again.
+func (b built) whole(ctx context.Context, art artifact.Bucket) (bool, error) {
+	m, err := artifact.ReadManifest(ctx, art, b.Config.ContentDigest, b.Config.ManifestDigest)
+	if err != nil {
+		return false, ctx.Err() // a build writes it anew
+	}
+	whole := true
+	for _, seg := range m.Segments {
+		for name, file := range seg.Files {
+			key, err := artifact.SegmentKey(seg.Digest, name)
+			if err != nil {
+				return false, err
+			}
+			switch _, err := artifact.GetVerified(ctx, art, key, file.Digest); {
+			case errors.Is(err, artifact.ErrNotFound):
+				whole = false
+			case errors.Is(err, artifact.ErrDigest):
+				whole = false
+				if err := art.Delete(ctx, key); err != nil {
+					return false, err
+				}
+			case err != nil:
+				return false, err
+			}
+		}
+	}
+	return whole, nil
 }
 
 // program tells two releases apart: another may make another index of the same settings.
@@ -246,8 +286,9 @@ func program() string {
 	return fmt.Sprint(stat.Size(), stat.ModTime().UnixNano())
 }
 
-// lock keeps two processes from building in one folder at once: they share the reports between stages.
-func lock(out string) (unlock func(), err error) {
+// lock keeps two processes from building in one folder at once: they share the reports between stages. It waits until the
+// other is done, or ctx is.
+func lock(ctx context.Context, out string, progress Progress) (unlock func(), err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("out %q: %w: name another with --out", out, err)
 	}
@@ -255,11 +296,27 @@ func lock(out string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("out %q: %w: name another with --out", out, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %q: %w", out, err), f.Close())
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil // which unlocks
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			return nil, errors.Join(fmt.Errorf("lock %q: %w", out, err), f.Close())
+		}
+		if progress != nil {
+			progress("wait for another process that builds in "+out, 0, 1)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("lock %q: %w", out, ctx.Err()), f.Close())
+		case <-time.After(lockInterval):
+		}
 	}
-	return func() { _ = f.Close() }, nil // which unlocks
 }
+
+// lockInterval is how often a waiting process looks.
+const lockInterval = 100 * time.Millisecond
 
 func runStages(ctx context.Context, env stage.Env) (stage.Report, error) {
 	stages := []func(context.Context, stage.Env, int) (stage.Report, error){stage.Chunk}

@@ -1,0 +1,90 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"quarry.dev/quarry/internal/search"
+)
+
+// small is a folder with one document, and a recipe that indexes it quickly.
+func small(t *testing.T) (documents string, r Recipe) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir+"/docs/leave.md", "# Leave\n\nParental leave lasts sixteen weeks.\n")
+	r, err := ReadRecipe(write(t, dir+"/recipe.yaml", "indexing: {embedding: {model: static-256}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir + "/docs", r
+}
+
+// A power cut leaves files that are short or empty. To build again mends them, whether that build was ended or not.
+func TestBuildMendsDamage(t *testing.T) {
+	documents, r := small(t)
+	damage := map[string]func(path string) error{
+		"removed": os.Remove,
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+	}
+	for name, harm := range damage {
+		for _, pattern := range []string{"segments/*/bm25.seg", "segments/*/vectors.seg", "indexes/*/manifest.json"} {
+			for _, ended := range []bool{true, false} {
+				out := filepath.Join(t.TempDir(), "out")
+				if _, err := Build(t.Context(), documents, out, r, nil); err != nil {
+					t.Fatal(err)
+				}
+				found, err := filepath.Glob(filepath.Join(out, pattern))
+				if err != nil || len(found) != 1 {
+					t.Fatalf("%s: %q, %v", pattern, found, err)
+				}
+				if err := harm(found[0]); err != nil {
+					t.Fatal(err)
+				}
+				if !ended {
+					if err := os.RemoveAll(filepath.Join(out, builds)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := Build(t.Context(), documents, out, r, nil); err != nil {
+					t.Errorf("%s %s, ended %t: %v", pattern, name, ended, err)
+					continue
+				}
+				s, err := Open(t.Context(), out, slog.New(slog.DiscardHandler))
+				if err != nil {
+					t.Errorf("%s %s, ended %t: %v", pattern, name, ended, err)
+					continue
+				}
+				id, _ := ParseAs("user:ann")
+				if response, err := s.Search(t.Context(), id, search.Request{Query: "parental leave"}); err != nil || len(response.Hits) != 1 {
+					t.Errorf("%s %s, ended %t: %+v, %v", pattern, name, ended, response, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
+
+// Who waits for another process is told so, and can stop waiting.
+func TestLockWaits(t *testing.T) {
+	out := t.TempDir()
+	unlock, err := lock(t.Context(), out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := lock(ctx, out, func(string, int, int) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("a wait that was stopped ended with %v", err)
+	}
+	unlock()
+	unlock, err = lock(t.Context(), out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
