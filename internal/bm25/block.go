@@ -107,7 +107,7 @@ func pack(out []byte, values []uint32, width uint) []byte {
 // unpack returns value i of a stream; b needs eight readable bytes where it starts.
 func unpack(b []byte, i int, width uint) uint32 {
 	at := uint(i) * width
-	return uint32(binary.LittleEndian.Uint64(b[at/8:]) >> (at % 8) & (1<<width - 1))
+	return uint32(u64At(b, uint64(at/8)) >> (at % 8) & (1<<(width&63) - 1))
 }
 
 // unpackChunks undoes the differences of n chunk numbers, the first of them from next on, and returns what comes after the
@@ -119,49 +119,68 @@ func unpackChunks(chunks *[blockSize]uint32, b []byte, width uint, n int, next u
 	switch {
 	case width <= 8:
 		for at := uint(0); i+8 <= n; at += width {
-			word := binary.LittleEndian.Uint64(b[at:])
+			word := u64At(b, uint64(at))
 			out := (*[8]uint32)(chunks[i:])
 			v0 := next + word&mask
 			word >>= width & 63
-			v1 := v0 + 1 + word&mask
+			v1 := v0 + (word&mask + 1)
 			word >>= width & 63
-			v2 := v1 + 1 + word&mask
+			v2 := v1 + (word&mask + 1)
 			word >>= width & 63
-			v3 := v2 + 1 + word&mask
+			v3 := v2 + (word&mask + 1)
 			word >>= width & 63
-			v4 := v3 + 1 + word&mask
+			v4 := v3 + (word&mask + 1)
 			word >>= width & 63
-			v5 := v4 + 1 + word&mask
+			v5 := v4 + (word&mask + 1)
 			word >>= width & 63
-			v6 := v5 + 1 + word&mask
+			v6 := v5 + (word&mask + 1)
 			word >>= width & 63
-			v7 := v6 + 1 + word&mask
+			v7 := v6 + (word&mask + 1)
 			out[0], out[1], out[2], out[3] = uint32(v0), uint32(v1), uint32(v2), uint32(v3)
 			out[4], out[5], out[6], out[7] = uint32(v4), uint32(v5), uint32(v6), uint32(v7)
 			next, i = v7+1, i+8
 		}
 	case width <= 14:
 		for at := uint(0); i+4 <= n; at += width { // in halves of a byte
-			word := binary.LittleEndian.Uint64(b[at/2:]) >> (at % 2 * 4)
+			word := u64At(b, uint64(at/2)) >> (at % 2 * 4)
 			out := (*[4]uint32)(chunks[i:])
 			v0 := next + word&mask
 			word >>= width & 63
-			v1 := v0 + 1 + word&mask
+			v1 := v0 + (word&mask + 1)
 			word >>= width & 63
-			v2 := v1 + 1 + word&mask
+			v2 := v1 + (word&mask + 1)
 			word >>= width & 63
-			v3 := v2 + 1 + word&mask
+			v3 := v2 + (word&mask + 1)
 			out[0], out[1], out[2], out[3] = uint32(v0), uint32(v1), uint32(v2), uint32(v3)
 			next, i = v3+1, i+4
 		}
 	}
 	for ; i < n; i++ {
 		at := uint(i) * width
-		next += binary.LittleEndian.Uint64(b[at/8:]) >> (at % 8) & mask
+		next += u64At(b, uint64(at/8)) >> (at % 8) & mask
 		chunks[i] = uint32(next)
 		next++
 	}
 	return next
+}
+
+// unpackTFs undoes the packing of n values less 1.
+func unpackTFs(tfs *[blockSize]uint32, b []byte, width uint, n int) {
+	i := 0
+	if mask := uint64(1)<<width - 1; width <= 8 {
+		for at := uint(0); i+8 <= n; at += width {
+			word := u64At(b, uint64(at))
+			out := (*[8]uint32)(tfs[i:])
+			for j := range out {
+				out[j] = uint32(word&mask) + 1
+				word >>= width & 63
+			}
+			i += 8
+		}
+	}
+	for ; i < n; i++ {
+		tfs[i] = unpack(b, i, width) + 1
+	}
 }
 
 // impactsOf keeps of the postings those that no other one beats in both tf and length, at most four: where there are more,

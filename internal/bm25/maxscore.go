@@ -3,7 +3,7 @@ package bm25
 import "slices"
 
 // window is how many chunk numbers are looked at together: their sums stay in the first-level cache.
-const window = 2048
+const window = 4096
 
 // scan is the memory of one search. Between windows all sums are 0.
 type scan struct {
@@ -18,14 +18,18 @@ type scan struct {
 	sums  [window]int64
 	found [window + blockSize]uint16 // chunks of the window with a sum, from its first chunk, in no order
 	n     int                        // of them
-	picks picks
+
+	picked [blockSize]uint8 // positions in a block
+	gain   [blockSize]int64 // of each of them
 }
 
-// picks are the positions in a block that a search looks at, and what they gain.
-type picks struct {
-	at   [blockSize]uint8
-	gain [blockSize]int64
-}
+// positions in a block, all of them.
+var positions = func() (all [blockSize]uint8) {
+	for i := range all {
+		all[i] = uint8(i)
+	}
+	return all
+}()
 
 // collect offers every visible chunk that may be among the best. It is MaxScore (Turtle and Flood 1995) with bounds per
 // block (Ding and Suel 2011) over windows of chunk numbers: within a window, the terms whose bounds add up to no more than
@@ -84,14 +88,14 @@ func (s *scan) find(essential int, total int64) error {
 			if t.blockBound(block) <= short {
 				continue
 			}
-			k, err := s.pick(t, block)
+			picked, err := s.pick(t, block)
 			if err != nil {
 				return err
 			}
 			if essential == 1 {
-				s.keepAbove(t, k, short)
+				s.keepAbove(t, picked, short)
 			} else {
-				s.add(t, k)
+				s.add(t, picked)
 			}
 			if s.n > window {
 				return kind.Corrupt("the blocks of a term overlap")
@@ -101,32 +105,28 @@ func (s *scan) find(essential int, total int64) error {
 	return nil
 }
 
-// pick loads a block and notes which of its postings are visible chunks of the window, and what they gain.
-func (s *scan) pick(t *term, block int) (k int, err error) {
+// pick loads a block and returns the positions of visible chunks of the window in it; s.gain holds what they gain.
+func (s *scan) pick(t *term, block int) ([]uint8, error) {
 	if err := t.load(block); err != nil {
-		return 0, err
+		return nil, err
 	}
 	from, to := t.within(s.first, s.last)
 	if s.view.bits == nil {
-		for i := from; i < to; i++ {
-			s.picks.at[(i-from)&(blockSize-1)] = uint8(i)
-		}
-		k = to - from
-	} else {
-		for i, chunk := range t.chunks[from:to] {
-			s.picks.at[k&(blockSize-1)] = uint8(from + i)
-			k += int(s.view.bits[chunk/64] >> (chunk % 64) & 1)
-		}
+		return t.gains(&s.gain, positions[from:to]), nil
 	}
-	t.gains(&s.picks, k)
-	return k, nil
+	k := 0
+	for i, chunk := range t.chunks[from:to] {
+		s.picked[k%blockSize] = uint8(from + i)
+		k += int(s.view.bits[chunk/64] >> (chunk % 64) & 1)
+	}
+	return t.gains(&s.gain, s.picked[:k]), nil
 }
 
 // add the picked postings to the sums.
-func (s *scan) add(t *term, k int) {
+func (s *scan) add(t *term, picked []uint8) {
 	n := s.n
-	for i, gain := range s.picks.gain[:k] {
-		at := (t.chunks[s.picks.at[i]&(blockSize-1)] - s.first) % window
+	for i, gain := range s.gain[:len(picked)] {
+		at := (t.chunks[picked[i]%blockSize] - s.first) % window
 		sum := s.sums[at]
 		s.found[n] = uint16(at)
 		if sum == 0 {
@@ -138,10 +138,10 @@ func (s *scan) add(t *term, k int) {
 }
 
 // keepAbove is add for a window with one essential term: what gains no more than short is not worth remembering.
-func (s *scan) keepAbove(t *term, k int, short int64) {
-	for i, gain := range s.picks.gain[:k] {
+func (s *scan) keepAbove(t *term, picked []uint8, short int64) {
+	for i, gain := range s.gain[:len(picked)] {
 		if gain > short {
-			at := (t.chunks[s.picks.at[i]&(blockSize-1)] - s.first) % window
+			at := (t.chunks[picked[i]%blockSize] - s.first) % window
 			s.found[s.n] = uint16(at)
 			s.n++
 			s.sums[at] = gain
@@ -163,7 +163,7 @@ func (s *scan) complete(others []*term) error {
 		if s.n > t.postingsWithin(s.last)/lookUpWorth {
 			err = s.merge(t)
 		} else {
-			err = s.lookUp(t)
+			err = s.lookUp(t, left)
 		}
 		if err != nil {
 			return err
@@ -205,30 +205,38 @@ func (s *scan) merge(t *term) error {
 		from, to := t.within(s.first, s.last)
 		k := 0
 		for i, chunk := range t.chunks[from:to] {
-			s.picks.at[k&(blockSize-1)] = uint8(from + i)
+			s.picked[k%blockSize] = uint8(from + i)
 			if s.sums[(chunk-s.first)%window] != 0 {
 				k++
 			}
 		}
-		t.gains(&s.picks, k)
-		for i, gain := range s.picks.gain[:k] {
-			s.sums[(t.chunks[s.picks.at[i]&(blockSize-1)]-s.first)%window] += gain
+		picked := t.gains(&s.gain, s.picked[:k])
+		for i, gain := range s.gain[:len(picked)] {
+			s.sums[(t.chunks[picked[i]%blockSize]-s.first)%window] += gain
 		}
 	}
 	return nil
 }
 
-// lookUp adds what the term gives to each chunk that was found.
-func (s *scan) lookUp(t *term) error {
+// lookUp adds what the term gives to each chunk that was found, unless the bound of its block tells that it cannot pass.
+// left is what this term and those behind it can give in the window.
+func (s *scan) lookUp(t *term, left int64) error {
 	found := s.found[:s.n]
 	slices.Sort(found) // so that no block is loaded twice
 	block := t.ahead
 	for _, at := range found {
-		gain, next, err := t.at(block, s.first+uint32(at))
+		chunk := s.first + uint32(at)
+		block = t.seek(block, chunk)
+		if block == t.blocks {
+			return nil
+		}
+		if sum := s.sums[at%window]; sum+left-t.inWindow+t.blockBound(block) <= s.least {
+			continue // it is dropped with the next term, or when it is offered
+		}
+		gain, err := t.at(block, chunk)
 		if err != nil {
 			return err
 		}
-		block = next
 		s.sums[at%window] += gain
 	}
 	return nil
@@ -297,11 +305,14 @@ func (t *term) within(first, last uint32) (from, to int) {
 	return from, max(from, to)
 }
 
-// gains computes what the picked postings gain.
-func (t *term) gains(p *picks, k int) {
-	lengths, width := t.segment.lengths, t.head.tfBits
-	for j, i := range p.at[:k] {
-		tf := unpack(t.tfs, int(i), width) + 1
-		p.gain[j] = t.gain(tf, u32(lengths, t.chunks[i&(blockSize-1)]))
+// gains computes what the picked postings of the loaded block gain, and returns them.
+func (t *term) gains(out *[blockSize]int64, picked []uint8) []uint8 {
+	tfs, chunks := t.tfsOf(picked), &t.chunks
+	lengths, saturation, weight := t.segment.lengths, t.saturation, t.weight
+	for j, i := range picked {
+		i %= blockSize
+		share := saturation.of(tfs[i], u32(lengths, chunks[i]))
+		out[j%blockSize] = max(1, toFixed(weight*share))
 	}
+	return picked
 }

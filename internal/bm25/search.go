@@ -76,11 +76,13 @@ func (s *Segment) Score(q Query, chunks []uint32) ([]float64, error) {
 		}
 		sum := int64(0)
 		for _, t := range p.terms {
-			gain, ahead, err := t.at(t.ahead, chunk)
+			if t.ahead = t.seek(t.ahead, chunk); t.ahead == t.blocks {
+				continue
+			}
+			gain, err := t.at(t.ahead, chunk)
 			if err != nil {
 				return nil, err
 			}
-			t.ahead = ahead
 			sum += gain
 		}
 		scores[i] = fromFixed(sum)
@@ -110,9 +112,9 @@ type plan struct {
 // term of a query.
 type term struct {
 	*cursor
-	segment *Segment
-	// weight is count*idf*(k1+1) in fixed point; base and slope make the length norm k1*(1-b+b*length/average).
-	weight, base, slope float64
+	segment    *Segment
+	weight     float64 // count*idf*(k1+1) in fixed point
+	saturation *saturation
 	// around the chunk that is looked at
 	ahead    int // block
 	boundOf  int // block whose bound is known; -1: none
@@ -129,10 +131,7 @@ func (s *Segment) plan(q Query) (*plan, error) {
 		return nil, fmt.Errorf("bm25.b = %v: it must be from 0 to 1", q.B)
 	}
 	p := &plan{segment: s, view: s.view(q.Allow)}
-	slope := 0.0
-	if p.view.tokens > 0 {
-		slope = q.K1 * q.B * float64(p.view.chunks) / float64(p.view.tokens)
-	}
+	saturation := p.view.saturationOf(q.K1, q.B)
 	for _, word := range s.queryTerms(q.Text) {
 		l, df, err := s.lookUp(word.text, p.view)
 		if err != nil {
@@ -145,8 +144,7 @@ func (s *Segment) plan(q Query) (*plan, error) {
 			return nil, fmt.Errorf("the question has too many words, %d distinct ones", len(p.terms))
 		}
 		if df > 0 {
-			p.terms = append(p.terms, &term{cursor: newCursor(l), segment: s, weight: weight * fixed,
-				base: q.K1 * (1 - q.B), slope: slope, boundOf: -1})
+			p.terms = append(p.terms, &term{cursor: newCursor(l), segment: s, weight: weight * fixed, saturation: saturation, boundOf: -1})
 		}
 	}
 	return p, nil
@@ -187,26 +185,19 @@ func (s *Segment) queryTerms(text string) []queryTerm {
 
 func toFixed(v float64) int64 { return int64(v + 0.5) }
 
-// gain of a posting, 1 to the weight: it grows with tf and falls with length, in rounding too, so that the gain of an impact
-// bounds those of its block.
+// gain of a posting, 1 to the weight.
 func (t *term) gain(tf, length uint32) int64 {
-	// the conversion forbids a fused multiply-add, which would round differently on other processors
-	norm := t.base + float64(t.slope*float64(length))
-	return max(1, toFixed(t.weight*(float64(tf)/(float64(tf)+norm))))
+	return max(1, toFixed(t.weight*t.saturation.of(tf, length)))
 }
 
-// at is the gain of a chunk, and the block where it would stand, which is no block before from.
-func (t *term) at(from int, chunk uint32) (gain int64, block int, err error) {
-	block = t.seek(from, chunk)
-	if block == t.blocks {
-		return 0, block, nil
-	}
+// at is the gain of a chunk that stands in that block if it stands in any.
+func (t *term) at(block int, chunk uint32) (int64, error) {
 	if err := t.load(block); err != nil {
-		return 0, block, err
+		return 0, err
 	}
 	i, ok := slices.BinarySearch(t.chunks[:t.n], chunk)
 	if !ok {
-		return 0, block, nil
+		return 0, nil
 	}
-	return t.gain(t.tf(i), t.segment.length(chunk)), block, nil
+	return t.gain(t.tf(i), t.segment.length(chunk)), nil
 }

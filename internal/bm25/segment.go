@@ -144,9 +144,15 @@ func (s *Segment) Chunks() uint32 { return s.chunks }
 // Analyzer is what made the terms of this segment.
 func (s *Segment) Analyzer() Analyzer { return s.analyzer }
 
-func u32(b []byte, i uint32) uint32 { return binary.LittleEndian.Uint32(b[4*uint64(i):]) }
+func u32(b []byte, i uint32) uint32 {
+	at := 4 * uint64(i)
+	return binary.LittleEndian.Uint32(b[at : at+4 : at+4])
+}
 
-func u64(b []byte, i uint32) uint64 { return binary.LittleEndian.Uint64(b[8*uint64(i):]) }
+func u64(b []byte, i uint32) uint64 { return u64At(b, 8*uint64(i)) }
+
+// u64At says where the slice ends, so that the compiler makes one check of it and no more.
+func u64At(b []byte, at uint64) uint64 { return binary.LittleEndian.Uint64(b[at : at+8 : at+8]) }
 
 func (s *Segment) length(chunk uint32) uint32 { return u32(s.lengths, chunk) }
 
@@ -199,7 +205,8 @@ func (s *Segment) postingsOf(term uint32) (postings, error) {
 }
 
 func (l *postings) last(block int) uint32 {
-	return binary.LittleEndian.Uint32(l.heads[block*headSize:])
+	at := block * headSize
+	return binary.LittleEndian.Uint32(l.heads[at : at+4 : at+4])
 }
 
 // size of a block.
@@ -214,7 +221,9 @@ type cursor struct {
 	block  int // that is loaded; -1: none
 	n      int // postings of it
 	chunks [blockSize]uint32
-	tfs    []byte
+	packed []byte // tfs
+	tfs    [blockSize]uint32
+	ready  bool // all tfs are unpacked
 }
 
 func newCursor(l postings) *cursor { return &cursor{postings: l, block: -1} }
@@ -242,12 +251,28 @@ func (c *cursor) load(block int) error {
 	if next != uint64(h.last)+1 {
 		return fmt.Errorf("block %d: %w", block, kind.Corrupt("it does not end where its head says"))
 	}
-	c.head, c.block, c.n, c.tfs = h, block, n, data[tfs:]
+	c.head, c.block, c.n, c.packed, c.ready = h, block, n, data[tfs:], false
 	return nil
 }
 
 // tf of posting i of the loaded block.
-func (c *cursor) tf(i int) uint32 { return unpack(c.tfs, i, c.head.tfBits) + 1 }
+func (c *cursor) tf(i int) uint32 { return unpack(c.packed, i, c.head.tfBits) + 1 }
+
+// tfsOf unpacks those of some postings of the loaded block, or all when that is as cheap.
+func (c *cursor) tfsOf(picked []uint8) *[blockSize]uint32 {
+	const few = blockSize / 8
+	switch {
+	case c.ready:
+	case len(picked) < few:
+		for _, i := range picked {
+			c.tfs[i%blockSize] = c.tf(int(i))
+		}
+	default:
+		unpackTFs(&c.tfs, c.packed, c.head.tfBits, c.n)
+		c.ready = true
+	}
+	return &c.tfs
+}
 
 // seek returns the first block from on whose last chunk is at least chunk, or blocks.
 func (l *postings) seek(from int, chunk uint32) int {

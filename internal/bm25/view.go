@@ -3,6 +3,7 @@ package bm25
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 
 	"github.com/RoaringBitmap/roaring/v2"
 )
@@ -15,6 +16,8 @@ type view struct {
 	tokens  uint64   // in them
 	mu      sync.Mutex
 	visible map[uint32]uint32 // document frequency by term
+	// saturation with the parameters that were asked for last
+	saturation atomic.Pointer[saturation]
 }
 
 const (
@@ -117,6 +120,15 @@ func (v *view) any(first, last uint32) bool {
 		}
 	}
 	return false
+}
+
+func (v *view) saturationOf(k1, b float64) *saturation {
+	if s := v.saturation.Load(); s != nil && s.k1 == k1 && s.b == b {
+		return s
+	}
+	s := newSaturation(k1, b, v.chunks, v.tokens)
+	v.saturation.Store(s)
+	return s
 }
 
 // frequency is in how many visible chunks a term stands.
