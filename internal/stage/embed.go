@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/artifact"
 	"quarry.dev/quarry/internal/contextual"
+	"quarry.dev/quarry/internal/embed"
 	"quarry.dev/quarry/internal/source"
 )
 
@@ -39,12 +41,36 @@ func (e Env) contexts(d ChunkedDocument) []string {
 // Embed makes the vectors of the chunks of a shard that no earlier version embedded under the same settings.
 func Embed(ctx context.Context, e Env, shard int) (Report, error) {
 	return e.derive(ctx, NameEmbed, shard, func(s settings, docs []source.Entry, chunked []ChunkedDocument, contexts [][]string) ([][]byte, error) {
-		values := make([][]byte, len(docs))
+		texts := make([][]string, len(docs))
 		for i, d := range chunked {
-			values[i] = encodeVectors(s.encoder.Kernels(), s.encoder.Encode(indexedTexts(d, contexts[i])))
+			texts[i] = indexedTexts(d, contexts[i])
+		}
+		vectors, err := encodeAll(ctx, s.encoder, slices.Concat(texts...))
+		if err != nil {
+			return nil, err
+		}
+		values := make([][]byte, len(docs))
+		for i := range docs {
+			values[i] = encodeVectors(s.encoder.Kernels(), vectors[:len(texts[i])])
+			vectors = vectors[len(texts[i]):]
 		}
 		return values, nil
 	})
+}
+
+// encodeBatch texts keep all cores busy, and are done in a second or two.
+const encodeBatch = 64
+
+// encodeAll returns a vector per text, or the error of ctx soon after that is done.
+func encodeAll(ctx context.Context, encoder embed.Encoder, texts []string) ([][]float32, error) {
+	vectors := make([][]float32, 0, len(texts))
+	for part := range slices.Chunk(texts, encodeBatch) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		vectors = append(vectors, encoder.Encode(part)...)
+	}
+	return vectors, nil
 }
 
 // indexedTexts are what is embedded and put into postings.
