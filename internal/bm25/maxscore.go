@@ -81,8 +81,11 @@ func (s *scan) split() (essential int, total int64, err error) {
 }
 
 // find reads the essential terms, but for the blocks whose chunks gain too little even if all other terms gave their most.
+// A chunk that no term before has found is worth remembering only if those behind can still lift it above least.
 func (s *scan) find(essential int, total int64) error {
+	behind := total
 	for _, t := range s.terms[:essential] {
+		behind -= t.inWindow
 		short := s.least - (total - t.inWindow)
 		for block := t.ahead; t.reaches(block, s.last); block++ {
 			if t.blockBound(block) <= short {
@@ -92,12 +95,7 @@ func (s *scan) find(essential int, total int64) error {
 			if err != nil {
 				return err
 			}
-			if essential == 1 {
-				s.keepAbove(t, picked, short)
-			} else {
-				s.add(t, picked)
-			}
-			if s.n > window {
+			if s.add(t, picked, s.least-behind); s.n > window {
 				return kind.Corrupt("the blocks of a term overlap")
 			}
 		}
@@ -114,20 +112,23 @@ func (s *scan) pick(t *term, block int) ([]uint8, error) {
 	if s.view.bits == nil {
 		return t.gains(&s.gain, positions[from:to]), nil
 	}
-	k := 0
+	k, visible := uint64(0), s.view.bits
 	for i, chunk := range t.chunks[from:to] {
 		s.picked[k%blockSize] = uint8(from + i)
-		k += int(s.view.bits[chunk/64] >> (chunk % 64) & 1)
+		k += visible[chunk/64] >> (chunk % 64) & 1
 	}
 	return t.gains(&s.gain, s.picked[:k]), nil
 }
 
-// add the picked postings to the sums.
-func (s *scan) add(t *term, picked []uint8) {
+// add the picked postings to the sums; one that gains no more than short is not remembered on its own.
+func (s *scan) add(t *term, picked []uint8, short int64) {
 	n := s.n
 	for i, gain := range s.gain[:len(picked)] {
 		at := (t.chunks[picked[i]%blockSize] - s.first) % window
 		sum := s.sums[at]
+		if sum == 0 && gain <= short {
+			continue
+		}
 		s.found[n] = uint16(at)
 		if sum == 0 {
 			n++
@@ -135,18 +136,6 @@ func (s *scan) add(t *term, picked []uint8) {
 		s.sums[at] = sum + gain
 	}
 	s.n = n
-}
-
-// keepAbove is add for a window with one essential term: what gains no more than short is not worth remembering.
-func (s *scan) keepAbove(t *term, picked []uint8, short int64) {
-	for i, gain := range s.gain[:len(picked)] {
-		if gain > short {
-			at := (t.chunks[picked[i]%blockSize] - s.first) % window
-			s.found[s.n] = uint16(at)
-			s.n++
-			s.sums[at] = gain
-		}
-	}
 }
 
 // complete the sums of what was found, as long as a chunk can still pass.
@@ -203,7 +192,7 @@ func (s *scan) merge(t *term) error {
 			return err
 		}
 		from, to := t.within(s.first, s.last)
-		k := 0
+		k := uint(0)
 		for i, chunk := range t.chunks[from:to] {
 			s.picked[k%blockSize] = uint8(from + i)
 			if s.sums[(chunk-s.first)%window] != 0 {
@@ -312,7 +301,7 @@ func (t *term) gains(out *[blockSize]int64, picked []uint8) []uint8 {
 	for j, i := range picked {
 		i %= blockSize
 		share := saturation.of(tfs[i], u32(lengths, chunks[i]))
-		out[j%blockSize] = max(1, toFixed(weight*share))
+		out[uint(j)%blockSize] = max(1, toFixed(weight*share))
 	}
 	return picked
 }
