@@ -116,12 +116,11 @@ func (x *Index) walk(s *searcher, p point, allow *roaring.Bitmap, allowed, ef in
 	}
 	s.start(p, ef)
 	s.enter(append(entries, s.sample()...)...)
-	limit := 2 * x.g.m
 	err = s.run(func(n uint32) error {
 		if mayGiveUp && s.visited > allowed {
 			return nil
 		}
-		return s.takeAllowed(ground, n, limit)
+		return s.takeAllowed(ground, n, x.g.m)
 	})
 	return s.found(), err
 }
@@ -178,24 +177,29 @@ func (w *walker) take(l *layer, node uint32) error {
 	return err
 }
 
-// takeAllowed appends to fresh the allowed neighbours of a node, and then, up to limit, those of hidden neighbours, so that
-// the allowed ones stay connected: ACORN-1 of Patel and others, "ACORN: Performant and predicate-agnostic search over
-// vector embeddings and structured data" (2024). A hidden node is never compared, and stands in once.
-func (s *searcher) takeAllowed(l *layer, node uint32, limit int) error {
+// takeAllowed appends to fresh the allowed neighbours of a node. Where fewer than enough are allowed, it goes on with those
+// of the hidden ones, until it has found enough, so that the allowed ones stay connected: ACORN-1 of Patel and others,
+// "ACORN: Performant and predicate-agnostic search over vector embeddings and structured data" (2024). A hidden node is
+// never compared, and stands in once.
+func (s *searcher) takeAllowed(l *layer, node uint32, enough int) error {
 	links, err := l.neighbours(node)
 	if err != nil {
 		return err
 	}
+	near := 0
 	for b := links; len(b) > 0; b = b[4:] {
 		link := binary.LittleEndian.Uint32(b)
 		if int64(link) >= int64(s.v.count) {
 			return outside(link)
 		}
-		if s.isAllowed(link) && s.first(link) {
-			s.fresh = append(s.fresh, link)
+		if s.isAllowed(link) {
+			near++
+			if s.first(link) {
+				s.fresh = append(s.fresh, link)
+			}
 		}
 	}
-	for b := links; len(b) > 0 && len(s.fresh) < limit; b = b[4:] {
+	for b := links; len(b) > 0 && near < enough; b = b[4:] {
 		link := binary.LittleEndian.Uint32(b)
 		if s.isAllowed(link) || !s.first(link) {
 			continue
@@ -211,6 +215,7 @@ func (s *searcher) takeAllowed(l *layer, node uint32, limit int) error {
 			}
 			if s.isAllowed(hop) && s.first(hop) {
 				s.fresh = append(s.fresh, hop)
+				near++
 			}
 		}
 	}

@@ -50,24 +50,20 @@ func (m Metric) score(product float64, p, o point) float64 {
 //
 //	|p*o - high(p)*high(o)| <= |high(p)|*|low(o)| + |low(p)|*|o|,
 //
-// and a low half is at most 128 steps in each component.
+// where low(o) is no longer than the longest of the file.
 type bounds struct {
-	v            *vectors
-	p            point
-	perStep      float64 // |high(p)|*|low(o)| is at most this times the step of o
-	perLength    float64 // |low(p)|
-	doubled, all float64
+	v         *vectors
+	p         point
+	perStep   float64 // |high(p)|*|low(o)| is at most this times the step of o
+	perLength float64 // |low(p)|
+	doubled   float64
 }
 
 func (v *vectors) bounds(p point) bounds {
-	high, low := 0.0, 0.0
-	for j := range p.high {
-		h, l := float64(int8(p.high[j])), float64(int8(p.low[j]))
-		high, low = high+h*h, low+l*l
-	}
 	const slack = 1 + 1e-6 // of the roundings of steps, squares and what follows
 	step := float64(p.step) * slack
-	b := bounds{v: v, p: p, perStep: step * 256 * math.Sqrt(high) * 128 * math.Sqrt(float64(v.dimensions)), perLength: step * math.Sqrt(low), doubled: 1}
+	b := bounds{v: v, p: p, perStep: step * 256 * math.Sqrt(float64(squaredLength(p.high))) * math.Sqrt(float64(v.widest)),
+		perLength: step * math.Sqrt(float64(squaredLength(p.low))), doubled: 1}
 	if v.metric == L2 {
 		b.doubled = 2
 	}

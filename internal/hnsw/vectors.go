@@ -29,6 +29,7 @@ const (
 // The body of vectors.seg, little endian:
 //
 //	count, dimensions, metric, zeros   u32 each; zeros: vectors without direction (Cosine alone)
+//	widest                             u32, the greatest squared length of a low half, which bounds what high halves hide
 //	steps                              f32 x count
 //	squares                            f32 x count, squared lengths; not for Cosine
 //	directionless                      u32 x zeros, ascending
@@ -58,6 +59,7 @@ type vectors struct {
 	steps, squares            []byte
 	high, low                 []byte
 	directionless             *roaring.Bitmap
+	widest                    uint32
 }
 
 func strideOf(dimensions int) int { return (dimensions + dot.Block - 1) / dot.Block * dot.Block }
@@ -90,10 +92,12 @@ func encodeVectors(in [][]float32, m Metric) ([]byte, error) {
 	head = binary.LittleEndian.AppendUint32(head, uint32(dimensions))
 	head = binary.LittleEndian.AppendUint32(head, uint32(m))
 	var steps, squares, zeros []byte
+	widest := uint32(0)
 	for i, p := range points {
 		if p.broken {
 			return nil, fmt.Errorf("vectors[%d]: a component is not a finite number, or the length is not: the embedding of that chunk is broken", i)
 		}
+		widest = max(widest, squaredLength(p.low))
 		steps = binary.LittleEndian.AppendUint32(steps, math.Float32bits(p.step))
 		if m != Cosine {
 			squares = binary.LittleEndian.AppendUint32(squares, math.Float32bits(p.square))
@@ -102,6 +106,7 @@ func encodeVectors(in [][]float32, m Metric) ([]byte, error) {
 		}
 	}
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(zeros)/4))
+	head = binary.LittleEndian.AppendUint32(head, widest)
 	n := len(head) + len(steps) + len(squares) + len(zeros)
 	pad := make([]byte, padding(uint64(n)))
 	body := make([]byte, 0, n+len(pad)+len(planes))
@@ -122,7 +127,7 @@ func openVectors(file []byte) (*vectors, error) {
 	if in.Bad() || count > maxCount || dimensions > maxDimensions || (dimensions == 0) != (count == 0) || metric > L2 || zeros > count || (zeros > 0 && metric != Cosine) {
 		return nil, vectorsKind.Corrupt("%d vectors of %d dimensions, metric %d, %d without direction", count, dimensions, metric, zeros)
 	}
-	v := &vectors{kernel: dot.Available()[0], metric: metric, count: int(count), dimensions: int(dimensions),
+	v := &vectors{kernel: dot.Available()[0], metric: metric, widest: in.Uint32(), count: int(count), dimensions: int(dimensions),
 		stride: strideOf(int(dimensions)), directionless: roaring.New()}
 	v.steps = in.Bytes(4 * count)
 	if metric != Cosine {
@@ -154,6 +159,9 @@ func (v *vectors) check() error {
 		if v.metric == Cosine && (p.step == 0) != v.directionless.Contains(i) {
 			return vectorsKind.Corrupt("vector %d is not listed as without direction, or is and has one", i)
 		}
+		if squaredLength(p.low) > v.widest {
+			return vectorsKind.Corrupt("the low half of vector %d is longer than the longest", i)
+		}
 		for j := range v.stride {
 			if h := int8(p.high[j]); h == -128 || (j >= v.dimensions && (h != 0 || p.low[j] != 0)) {
 				return vectorsKind.Corrupt("vector %d has a component %d that no build writes", i, j)
@@ -161,6 +169,13 @@ func (v *vectors) check() error {
 		}
 	}
 	return nil
+}
+
+func squaredLength(row []byte) (sum uint32) {
+	for _, c := range row {
+		sum += uint32(int32(int8(c)) * int32(int8(c)))
+	}
+	return sum
 }
 
 func at(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
