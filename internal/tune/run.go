@@ -173,16 +173,13 @@ func (in Input) measure(ctx context.Context, r Recipe, part eval.Part) (m Measur
 func (in Input) confirm(ctx context.Context, result *Result) error {
 	winner := result.Trials[result.Winner].Recipe
 	pair := digest(in.Subject, winner.Key(), in.Plan.Baseline.Key())
-	looks, again := in.Store.Looks(in.GateSet, pair)
-	if looks > 0 && !again && !in.Again {
-		result.Refused = fmt.Sprintf("%v: %d times, for other recipes. A part that recipes are chosen on measures nothing: bring new questions, or look again with --again, which multiplies the p-value by the number of looks", ErrGateUsed, looks)
+	looks, err := in.Store.Look(Look{Gate: in.GateSet, Pair: pair, At: in.Now().UTC()}, in.Again)
+	if errors.Is(err, ErrGateUsed) {
+		result.Refused = err.Error()
 		return nil
 	}
-	if !again {
-		looks++
-		if err := in.Store.Look(Look{Gate: in.GateSet, Pair: pair, At: in.Now().UTC()}); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	var both [2]Measurement
 	for i, r := range []Recipe{winner, in.Plan.Baseline} {

@@ -298,8 +298,8 @@ func TestALookThatWasCutShortCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if looks, _ := store.Looks("gate", "other pair"); looks != 1 {
-		t.Errorf("%d looks, want 1", looks)
+	if pairs, err := store.Look(Look{Gate: "gate", Pair: "other pair"}, false); pairs != 1 || !errors.Is(err, ErrGateUsed) {
+		t.Errorf("%d looks, want 1; %v", pairs, err)
 	}
 }
 
@@ -429,4 +429,26 @@ func TestYAML(t *testing.T) {
 func parse(text string) (Recipe, error) {
 	var r Recipe
 	return r, yaml.UnmarshalStrict([]byte(text), &r)
+}
+
+// Runs that began side by side, each before the other looked, count each other's looks.
+func TestLooksOfOtherProcesses(t *testing.T) {
+	dir := t.TempDir()
+	a, errA := OpenStore(dir)
+	b, errB := OpenStore(dir)
+	if err := errors.Join(errA, errB); err != nil {
+		t.Fatal(err)
+	}
+	if pairs, err := a.Look(Look{Gate: "gate", Pair: "a"}, false); pairs != 1 || err != nil {
+		t.Errorf("the first look: %d, %v", pairs, err)
+	}
+	if pairs, err := b.Look(Look{Gate: "gate", Pair: "b"}, false); pairs != 1 || !errors.Is(err, ErrGateUsed) {
+		t.Errorf("another was not refused: %d, %v", pairs, err)
+	}
+	if pairs, err := b.Look(Look{Gate: "gate", Pair: "b"}, true); pairs != 2 || err != nil {
+		t.Errorf("another, permitted: %d, %v", pairs, err)
+	}
+	if pairs, err := a.Look(Look{Gate: "gate", Pair: "a"}, false); pairs != 2 || err != nil {
+		t.Errorf("the same again: %d, %v", pairs, err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -37,7 +38,6 @@ type Measurement struct {
 type Store struct {
 	dir          string
 	measurements map[string]Measurement
-	looks        []Look
 }
 
 // Look says that a Gate part judged a winner against a baseline.
@@ -60,7 +60,12 @@ func OpenStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("store of measurements: %w", err)
 	}
-	err := readLines(filepath.Join(dir, measurementsFile), func(line []byte) error {
+	unlock, err := s.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	err = readLines(filepath.Join(dir, measurementsFile), func(line []byte) error {
 		var m measured
 		if err := json.Unmarshal(line, &m); err != nil {
 			return err
@@ -68,14 +73,32 @@ func OpenStore(dir string) (*Store, error) {
 		s.measurements[m.Key] = m.Measurement
 		return nil
 	})
-	return s, errors.Join(err, readLines(filepath.Join(dir, looksFile), func(line []byte) error {
+	_, looksErr := s.looks()
+	return s, errors.Join(err, looksErr)
+}
+
+func (s *Store) looks() (looks []Look, err error) {
+	err = readLines(filepath.Join(s.dir, looksFile), func(line []byte) error {
 		var l Look
 		if err := json.Unmarshal(line, &l); err != nil {
 			return err
 		}
-		s.looks = append(s.looks, l)
+		looks = append(looks, l)
 		return nil
-	}))
+	})
+	return looks, err
+}
+
+// lock lets one process at a time read or write the files: what is half written looks cut short to another.
+func (s *Store) lock() (unlock func(), err error) {
+	f, err := os.OpenFile(filepath.Join(s.dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("store of measurements: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("store of measurements: lock: %w", err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // which unlocks
 }
 
 // readLines passes each whole line on. What follows the last newline was cut short.
@@ -111,6 +134,11 @@ func (s *Store) Get(key string) (Measurement, bool) {
 
 // Put adds a measurement; it is on disk when Put returns. recipe is for people who read the file.
 func (s *Store) Put(key, recipe string, m Measurement) error {
+	unlock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := s.add(measurementsFile, measured{key, recipe, m}); err != nil {
 		return err
 	}
@@ -118,24 +146,33 @@ func (s *Store) Put(key, recipe string, m Measurement) error {
 	return nil
 }
 
-// Looks counts the pairs that a Gate part has judged, and tells whether the given one is among them.
-func (s *Store) Looks(gate, pair string) (pairs int, again bool) {
-	for _, l := range s.looks {
-		if l.Gate == gate {
+// Look records a look at a Gate part, before it happens: one that was cut short was a look all the same. It returns how
+// many pairs the part has judged, this one included and those of other processes. The same pair again is no other look.
+// Where others were judged and another look is not permitted, the error is ErrGateUsed.
+func (s *Store) Look(l Look, another bool) (pairs int, err error) {
+	unlock, err := s.lock()
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	looks, err := s.looks()
+	if err != nil {
+		return 0, err
+	}
+	again := false
+	for _, earlier := range looks {
+		if earlier.Gate == l.Gate {
 			pairs++
-			again = again || l.Pair == pair
+			again = again || earlier.Pair == l.Pair
 		}
 	}
-	return pairs, again
-}
-
-// Look records a look, before it happens: one that was cut short was a look all the same.
-func (s *Store) Look(l Look) error {
-	if err := s.add(looksFile, l); err != nil {
-		return err
+	switch {
+	case again:
+		return pairs, nil
+	case pairs > 0 && !another:
+		return pairs, fmt.Errorf("%w: %d times, for other recipes. A part that recipes are chosen on measures nothing: bring new questions, or look again with --again, which multiplies the p-value by the number of looks", ErrGateUsed, pairs)
 	}
-	s.looks = append(s.looks, l)
-	return nil
+	return pairs + 1, s.add(looksFile, l)
 }
 
 // add appends a line and waits until it is on disk.
