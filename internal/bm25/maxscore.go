@@ -1,6 +1,9 @@
 package bm25
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // window is how many chunk numbers are looked at together: their sums stay in the first-level cache.
 const window = 4096
@@ -11,7 +14,7 @@ type scan struct {
 	view *view
 	// terms by falling bound within the window
 	terms []*term
-	// least is the score that a chunk of the window must pass, worst the highest sum of bounds that it may lack.
+	// the window, and the score that its chunks must pass
 	first, last uint32
 	least       int64
 
@@ -41,10 +44,7 @@ func (s *scan) collect(chunks uint32) error {
 			continue
 		}
 		s.least = s.top.least()
-		essential, total, err := s.split()
-		if err != nil {
-			return err
-		}
+		essential, total := s.split()
 		if essential == 0 {
 			continue
 		}
@@ -61,23 +61,19 @@ func (s *scan) collect(chunks uint32) error {
 
 // split bounds every term within the window and orders them by falling bound. The first of them must be read; those behind
 // cannot lift a chunk above least on their own. total is the sum of all bounds.
-func (s *scan) split() (essential int, total int64, err error) {
-	for i, t := range s.terms {
+func (s *scan) split() (essential int, total int64) {
+	for _, t := range s.terms {
 		t.boundWindow(s.first, s.last)
 		total += t.inWindow
-		j := i
-		for ; j > 0 && s.terms[j-1].inWindow < t.inWindow; j-- {
-			s.terms[j] = s.terms[j-1]
-		}
-		s.terms[j] = t
 	}
+	slices.SortStableFunc(s.terms, func(a, b *term) int { return cmp.Compare(b.inWindow, a.inWindow) })
 	essential = len(s.terms)
 	for rest := int64(0); essential > 0; essential-- {
 		if rest += s.terms[essential-1].inWindow; rest > s.least {
 			break
 		}
 	}
-	return essential, total, nil
+	return essential, total
 }
 
 // find reads the essential terms, but for the blocks whose chunks gain too little even if all other terms gave their most.
