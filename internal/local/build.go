@@ -44,6 +44,7 @@ func ReadBEIRRecipe(path string) (Recipe, error) {
 
 func readRecipe(path string, silent v1alpha1.IndexingSpec) (Recipe, error) {
 	r := Recipe{Access: v1alpha1.AccessSpec{Default: v1alpha1.AccessEveryone}}
+	r.Indexing.Chunking.Overlap = 32 // unless it is written, be it as 0
 	if path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -63,6 +64,9 @@ func readRecipe(path string, silent v1alpha1.IndexingSpec) (Recipe, error) {
 	or(&r.Indexing.Chunking.Strategy, silent.Chunking.Strategy)
 	or(&r.Indexing.Context.Type, silent.Context.Type)
 	r.setDefaults()
+	if err := r.check(); err != nil {
+		return r, fmt.Errorf("recipe %s: %w", path, err)
+	}
 	return r, nil
 }
 
@@ -72,9 +76,7 @@ func (r *Recipe) setDefaults() {
 	i := &r.Indexing
 	or(&i.Chunking.Strategy, v1alpha1.ChunkStructure)
 	or(&i.Chunking.Unit, v1alpha1.ChunkTokens)
-	if i.Chunking.Size == 0 {
-		i.Chunking.Size, i.Chunking.Overlap = 256, 32
-	}
+	or(&i.Chunking.Size, 256)
 	or(&i.Context.Type, v1alpha1.ContextHeading)
 	or(&i.Embedding.Type, v1alpha1.EmbeddingBuiltin)
 	or(&i.Embedding.Model, embed.DefaultModel)

@@ -99,6 +99,10 @@ const (
 // Systems lists them.
 func Systems() []System { return []System{BM25, HNSW, Hybrid, HybridRerank} }
 
+func (s System) unknown() error {
+	return fmt.Errorf("system %q is not known: use bm25, hnsw, hybrid or hybrid+rerank", s)
+}
+
 // Metrics are what the systems are compared by.
 func Metrics() []eval.Metric {
 	metrics := []eval.Metric{{Name: eval.NDCG, K: 10}}
@@ -174,7 +178,7 @@ func (s *Stack) subject(ctx context.Context, system System) (eval.Gateway, *http
 	case HybridRerank:
 		retrieval.Rerank, g.Reranks = RerankOf(s.built.Recipe), true
 	default:
-		return g, nil, fmt.Errorf("system %q is not known: use bm25, hnsw, hybrid or hybrid+rerank", system)
+		return g, nil, system.unknown()
 	}
 	other, err := s.With(ctx, retrieval)
 	if err != nil {

@@ -121,8 +121,14 @@ func TestCompareRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, unknown := Compare(t.Context(), set, t.TempDir(), staticRecipe(t, "{}"), nil, quiet, "bm52")
-	_, weight := Compare(t.Context(), set, t.TempDir(), staticRecipe(t, `retrieval: {fusion: {denseWeight: "2"}}`), nil, quiet)
+	out := t.TempDir()
+	_, unknown := Compare(t.Context(), set, out, staticRecipe(t, "{}"), nil, quiet, BM25, "bm52")
+	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
+		t.Errorf("a system that is not known was told after indexing: %v, %v", left, err)
+	}
+	heavy := staticRecipe(t, "{}")
+	heavy.Retrieval.Fusion.DenseWeight = "2"
+	_, weight := Compare(t.Context(), set, t.TempDir(), heavy, nil, quiet)
 	write(t, dir+"/qrels.tsv", "1\tgone\t1\n2\tlost\t1\n")
 	if set, err = ReadBEIR(t.Context(), dir); err != nil {
 		t.Fatal(err)

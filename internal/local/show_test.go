@@ -67,11 +67,10 @@ func TestSnippet(t *testing.T) {
 func TestShowAndExplain(t *testing.T) {
 	documents := t.TempDir() + "/docs"
 	write(t, documents+"/hr/leave.md", "# Leave\n\n## Parental\n\nParental leave lasts sixteen weeks.\n")
-	recipe, err := ReadRecipe(write(t, t.TempDir()+"/r.yaml", "indexing: {embedding: {model: static-256}}\nretrieval: {rerank: {type: Builtin, model: static-256, candidates: 7}}"))
+	recipe, err := ReadRecipe(write(t, t.TempDir()+"/r.yaml", "indexing: {embedding: {model: static-256}}\nretrieval: {rerank: {type: Builtin, candidates: 7}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	recipe.Retrieval.Rerank.Model = "minilm-l6-v2"
 	out := DefaultOut(documents)
 	if _, err := Build(t.Context(), documents, out, recipe, nil); err != nil {
 		t.Fatal(err)

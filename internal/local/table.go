@@ -39,6 +39,11 @@ type Table struct {
 
 // Compare indexes the documents of a set and measures systems on it, all of them where none is named. Log gets warnings.
 func Compare(ctx context.Context, set Set, out string, r Recipe, progress Progress, log *slog.Logger, systems ...System) (Table, error) {
+	for _, system := range systems {
+		if !slices.Contains(Systems(), system) {
+			return Table{}, system.unknown()
+		}
+	}
 	started := time.Now()
 	s, err := set.Open(ctx, out, r, progress, log)
 	if err != nil {
