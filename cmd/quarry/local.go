@@ -50,7 +50,7 @@ func buildFolder(cmd *cobra.Command, documents, out string, r local.Recipe, w io
 		return err
 	}
 	for _, f := range report.Failures {
-		fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s: %s: %s\n", f.Document, f.Reason, f.Message)
+		fmt.Fprintf(cmd.ErrOrStderr(), "left out: %s: %s: %s\n", local.Printable(f.Document), f.Reason, local.Printable(f.Message))
 	}
 	fmt.Fprintf(w, "%d documents (%d failed), %d chunks in %s\n", report.Documents, report.Failed, report.Chunks, out)
 	return nil

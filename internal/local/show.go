@@ -31,7 +31,10 @@ func (s *Stack) Show(w io.Writer, query string, r *search.Response, bold bool) {
 		fmt.Fprintln(w, "Nothing found that this reader may see.")
 	}
 	for i, h := range r.Hits {
-		place := append([]string{mark.strong(h.Document)}, h.Headings...)
+		place := []string{mark.strong(Printable(h.Document))}
+		for _, heading := range h.Headings {
+			place = append(place, Printable(heading))
+		}
 		fmt.Fprintf(w, "%d. %s", i+1, strings.Join(place, " > "))
 		if h.Page > 0 {
 			fmt.Fprintf(w, ", page %d", h.Page)
@@ -151,7 +154,7 @@ func (m marker) words(text string) string {
 func (m marker) snippet(text string) string {
 	var sentences []string
 	best, most, state := 0, -1, -1
-	for rest := printable(text); rest != ""; {
+	for rest := Printable(text); rest != ""; {
 		var sentence string
 		sentence, rest, state = uniseg.FirstSentenceInString(rest, state)
 		if n := len(m.matches(sentence)); n > most {
@@ -213,11 +216,15 @@ func dots(cut bool) string {
 	return ""
 }
 
-// printable is the text on one line, without what would move a terminal's cursor.
-func printable(text string) string {
+// Printable is a text, or a name, on one line, without what would move a terminal's cursor or turn the order of what
+// follows: documents are written by others.
+func Printable(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
+		switch {
+		case r < ' ' || r >= 0x7f && r < 0xa0:
 			return ' '
+		case r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069: // embeddings, overrides and isolates (UAX #9)
+			return -1
 		}
 		return r
 	}, text)

@@ -106,6 +106,34 @@ func TestShowAndExplain(t *testing.T) {
 	}
 }
 
+// Names and headings are written by others, as texts are: none may reach the terminal with control characters.
+func TestShowHostileNames(t *testing.T) {
+	documents := t.TempDir() + "/docs"
+	write(t, documents+"/\x1b[31mred\n\u009b2J/\u202egnp.md", "# One\u202e\x1b[2J\n\nParental \u2066leave\x07 lasts.\n")
+	recipe, err := ReadRecipe(write(t, t.TempDir()+"/r.yaml", "indexing: {embedding: {model: static-256}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	if _, err := Build(t.Context(), documents, out, recipe, nil); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), out, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	response, err := s.Search(t.Context(), access.Identity{User: "ann"}, search.Request{Query: "parental leave"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown bytes.Buffer
+	s.Show(&shown, "parental leave", response, false)
+	if text := shown.String(); strings.Count(text, "\n") != 2 || strings.ContainsAny(text, "\x1b\x07\u009b\u202e\u2066") || !strings.Contains(text, "1. [31mred 2J/gnp.md > One") {
+		t.Errorf("%q", text)
+	}
+}
+
 func TestMeter(t *testing.T) {
 	now := time.Unix(0, 0)
 	for terminal, want := range map[bool]string{

@@ -165,7 +165,7 @@ func (t Table) Text() string {
 		fmt.Fprintf(&out, "leaks: %d forbidden hits in %d answers\n", t.Leaks.Hits, t.Leaks.Probes)
 	}
 	for _, note := range t.Notes {
-		fmt.Fprintln(&out, "note:", note)
+		fmt.Fprintln(&out, "note:", Printable(note))
 	}
 	return out.String()
 }
