@@ -111,7 +111,15 @@ const (
 )
 
 // DefaultOut is where the index of a folder lies if nothing else is said: beside it.
-func DefaultOut(documents string) string { return filepath.Clean(documents) + ".quarry" }
+func DefaultOut(documents string) string {
+	clean := filepath.Clean(documents)
+	if name := filepath.Base(clean); name == "." || name == ".." { // a name only as seen from elsewhere
+		if absolute, err := filepath.Abs(clean); err == nil {
+			clean = absolute
+		}
+	}
+	return clean + ".quarry"
+}
 
 // Progress is told how far a long piece of work is; what is one word.
 type Progress func(what string, done, total int)
@@ -122,7 +130,7 @@ func Build(ctx context.Context, documents, out string, r Recipe, progress Progre
 	if err := checkFolders(documents, out); err != nil {
 		return stage.Report{}, err
 	}
-	b, err := prepare(ctx, artifact.NewDir(documents), out, r, progress)
+	b, err := prepare(ctx, newFolder(documents), out, r, progress)
 	if err != nil {
 		return b.Report, err
 	}
@@ -177,7 +185,7 @@ func State(documents, out string) (built, changed bool) {
 	if err != nil {
 		return false, false
 	}
-	err = filepath.WalkDir(documents, func(_ string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(resolve(documents), func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -333,13 +341,28 @@ func runStages(ctx context.Context, env stage.Env) (stage.Report, error) {
 	return stage.Build(ctx, env)
 }
 
-// inside tells whether out is the folder or below it.
+// newFolder is the folder of the documents as a bucket. A link to a folder is that folder; links inside of it are not
+// followed, because they may lead anywhere.
+func newFolder(documents string) artifact.Bucket { return artifact.NewDir(resolve(documents)) }
+
+// resolve follows links, as far as the path is there.
+func resolve(path string) string {
+	if found, err := filepath.EvalSymlinks(path); err == nil {
+		return found
+	}
+	if parent := filepath.Dir(path); parent != path {
+		return filepath.Join(resolve(parent), filepath.Base(path))
+	}
+	return path
+}
+
+// inside tells whether out is the folder or below it, whatever links they are named by.
 func inside(folder, out string) bool {
 	a, errA := filepath.Abs(folder)
 	b, errB := filepath.Abs(out)
 	if errors.Join(errA, errB) != nil {
 		return true
 	}
-	rel, err := filepath.Rel(a, b)
+	rel, err := filepath.Rel(resolve(a), resolve(b))
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }

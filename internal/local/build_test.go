@@ -88,3 +88,31 @@ func TestLockWaits(t *testing.T) {
 	}
 	unlock()
 }
+
+// A link to a folder is that folder, by whatever name it and the place of the index are called.
+func TestBuildThroughLinks(t *testing.T) {
+	documents, r := small(t)
+	dir := filepath.Dir(documents)
+	if err := os.Symlink("docs", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Build(t.Context(), dir+"/link", DefaultOut(dir+"/link"), r, nil)
+	if err != nil || report.Documents != 1 {
+		t.Errorf("through a link: %+v, %v", report, err)
+	}
+	if _, changed := State(dir+"/link", DefaultOut(dir+"/link")); changed {
+		t.Error("nothing has changed since")
+	}
+	for _, names := range [][2]string{{documents, dir + "/link/out"}, {dir + "/link", documents + "/out"}, {dir + "/link", dir + "/link/a/b"}} {
+		if _, err := Build(t.Context(), names[0], names[1], r, nil); err == nil {
+			t.Errorf("%q was built into %q, which lies in it", names[0], names[1])
+		}
+	}
+	t.Chdir(documents)
+	if out := DefaultOut("."); out != documents+".quarry" {
+		t.Errorf("the index of this folder lies in %q", out)
+	}
+	if report, err := Build(t.Context(), ".", DefaultOut("."), r, nil); err != nil || report.Documents != 1 {
+		t.Errorf("this folder: %+v, %v", report, err)
+	}
+}

@@ -53,7 +53,7 @@ func ReadSet(documents, file string) (Set, error) {
 	if err != nil {
 		return Set{}, fmt.Errorf("eval set %s: %w", file, err)
 	}
-	return Set{folder: documents, Documents: artifact.NewDir(documents), Questions: questions, Digest: artifact.Digest(text)}, nil
+	return Set{folder: documents, Documents: newFolder(documents), Questions: questions, Digest: artifact.Digest(text)}, nil
 }
 
 // Cache is the folder for what is made of the set in dir, in the user's cache: dir itself may be read-only. It is named after
