@@ -128,7 +128,7 @@ func (b *base) retry(ctx context.Context, what string, try func() error) error {
 		}
 		if text := err.Error(); text != last && ctx.Err() == nil {
 			last = text
-			b.options.Log.Error("cannot "+what+" yet", "error", err)
+			b.options.Log.Warn("cannot "+what+" yet", "error", err)
 		}
 		select {
 		case <-ctx.Done():

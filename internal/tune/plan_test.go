@@ -38,7 +38,7 @@ func carryOut(t *testing.T, p Plan, score func(Recipe) float64) []Step {
 
 func TestPlanFindsTheBestOfEachField(t *testing.T) {
 	p := Plan{Baseline: baseline(), Grid: DefaultGrid(true, bothModels)}
-	want := []string{"Sentence 128/16", "context None", embed.MiniLM, "dense 0.7", "k1 1.2 b 0.75", "LateInteraction minilm-l6-v2 50 dense 0.5"}
+	want := []string{"Sentence 128/16", "context None", embed.MiniLM, "dense 0.7", "k1 1.2 b 0.75", "LateInteraction minilm-l6-v2 20 dense 0.6"}
 	good := func(r Recipe) (score float64) {
 		for i, f := range r.fields() {
 			if f == want[i] {
@@ -116,6 +116,11 @@ func TestKey(t *testing.T) {
 	b.Retrieval.Fusion.DenseWeight, b.Indexing.BM25.K1, b.Retrieval.TopK = "0.50", "0.90", 10
 	if a.Key() != b.Key() || a.IndexKey() != b.IndexKey() || len(a.Changes(b)) != 0 {
 		t.Errorf("what the defaults say is another recipe: %q", b.Changes(a))
+	}
+	a.Retrieval.Rerank.Type, b.Retrieval.Rerank = v1alpha1.RerankLateInteraction, v1alpha1.RerankSpec{
+		Type: v1alpha1.RerankLateInteraction, Model: embed.MiniLM, Candidates: 20, DenseWeight: "0.6"}
+	if a.Key() != b.Key() {
+		t.Errorf("the defaults of LateInteraction are another recipe: %q", b.Changes(a))
 	}
 	b.Indexing.BM25.K1 = "1.2"
 	if a.Key() == b.Key() || a.IndexKey() != b.IndexKey() || !slices.Equal(b.Changes(a), []string{"k1 1.2 b 0.4"}) {

@@ -18,6 +18,7 @@ import (
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/artifact"
 	"quarry.dev/quarry/internal/embed"
+	"quarry.dev/quarry/internal/rerank"
 )
 
 // Recipe is what a trial varies: the two sections of a RetrievalPipeline that decide which passages come first.
@@ -38,17 +39,24 @@ func (r Recipe) explicit() Recipe {
 	s.Candidates, s.TopK = cmp.Or(s.Candidates, 100), cmp.Or(s.TopK, 10)
 	s.Fusion = explicitFusion(s.Fusion, i.Embedding.Model)
 	s.Rerank.Type = cmp.Or(s.Rerank.Type, v1alpha1.RerankNone)
-	switch s.Rerank.Type {
-	case v1alpha1.RerankNone:
-		s.Rerank = v1alpha1.RerankSpec{Type: v1alpha1.RerankNone}
-	case v1alpha1.RerankBuiltin, v1alpha1.RerankLateInteraction:
-		s.Rerank.Model = cmp.Or(s.Rerank.Model, embed.DefaultModel)
-		s.Rerank.DenseWeight = decimal(s.Rerank.DenseWeight, "0.5")
-		s.Rerank.Candidates = cmp.Or(s.Rerank.Candidates, 50)
-	default:
-		s.Rerank.Candidates = cmp.Or(s.Rerank.Candidates, 50)
-	}
+	s.Rerank = explicitRerank(s.Rerank)
 	return r
+}
+
+// explicitRerank fills in what the reranker itself would. What it refuses stays as it is.
+func explicitRerank(spec v1alpha1.RerankSpec) v1alpha1.RerankSpec {
+	if spec.Type == v1alpha1.RerankNone {
+		return v1alpha1.RerankSpec{Type: spec.Type}
+	}
+	recipe, err := rerank.ParseRecipe(spec)
+	if err != nil {
+		return spec
+	}
+	spec.Model, spec.Candidates = recipe.Model, int32(recipe.Candidates)
+	if recipe.NeedsBM25() {
+		spec.DenseWeight = strconv.FormatFloat(recipe.DenseWeight, 'f', -1, 64)
+	}
+	return spec
 }
 
 func explicitFusion(f v1alpha1.FusionSpec, model string) v1alpha1.FusionSpec {
@@ -144,15 +152,15 @@ func (r Recipe) fields() [6]string {
 			fusion += fmt.Sprintf(" (%s, %s)", w.BM25, w.HNSW)
 		}
 	}
-	rerank := "no rerank"
+	reranking := "no rerank"
 	if e.reranks() {
-		rerank = fmt.Sprintf("%s %s %d", rr.Type, rr.Model, rr.Candidates)
+		reranking = fmt.Sprintf("%s %s %d", rr.Type, rr.Model, rr.Candidates)
 		if rr.DenseWeight != "" {
-			rerank += " dense " + rr.DenseWeight
+			reranking += " dense " + rr.DenseWeight
 		}
 	}
 	bm25 := fmt.Sprintf("k1 %s b %s", e.Indexing.BM25.K1, e.Indexing.BM25.B)
-	return [6]string{chunking, "context " + string(e.Indexing.Context.Type), e.Indexing.Embedding.Model, fusion, bm25, rerank}
+	return [6]string{chunking, "context " + string(e.Indexing.Context.Type), e.Indexing.Embedding.Model, fusion, bm25, reranking}
 }
 
 // Describe is the recipe in one line.

@@ -324,7 +324,7 @@ func TestBounds(t *testing.T) {
 
 // A reranker that does not answer is left out and said; anything else that fails ends the search.
 func TestARerankerThatIsTooSlow(t *testing.T) {
-	slow := "LateInteraction minilm-l6-v2 50 dense 0.5"
+	slow := "LateInteraction minilm-l6-v2 20 dense 0.6"
 	m := &simulated{questions: 30, quality: preferring(0.5, 0.1, slow), fail: slow}
 	result, err := Run(t.Context(), input(t, m, t.TempDir()))
 	if err != nil || len(result.LeftOut) != 2 || !strings.Contains(result.LeftOut[0], "too slow") || result.Apply.reranks() {
