@@ -22,12 +22,12 @@ func newLocalBuildCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "build DIR", Short: "Index the documents of a folder", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := local.ReadRecipe(recipe)
-			if err != nil {
-				return err
-			}
 			if out == "" {
 				out = local.DefaultOut(args[0])
+			}
+			r, err := recipeOf(cmd, recipe, out)
+			if err != nil {
+				return err
 			}
 			if err := buildFolder(cmd, args[0], out, r, cmd.OutOrStdout()); err != nil {
 				return err
@@ -36,9 +36,20 @@ func newLocalBuildCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&recipe, "recipe", "", "YAML file with the fields access, indexing and retrieval; without it the defaults hold and everyone reads everything")
+	cmd.Flags().StringVar(&recipe, "recipe", "", "YAML file with the fields access, indexing and retrieval; without it that of the index in --out, else the defaults, by which everyone reads everything; \"\" for the defaults")
 	cmd.Flags().StringVar(&out, "out", "", "folder for the index; DIR.quarry by default")
 	return cmd
+}
+
+// recipeOf is the recipe in file, and that of the index which is there where no file is named: who indexes a folder again
+// must not lift its access rules.
+func recipeOf(cmd *cobra.Command, file, out string) (local.Recipe, error) {
+	if !cmd.Flags().Changed("recipe") {
+		if r, ok := local.BuiltRecipe(out); ok {
+			return r, nil
+		}
+	}
+	return local.ReadRecipe(file)
 }
 
 // buildFolder indexes a folder with progress, and says on w what came of it.

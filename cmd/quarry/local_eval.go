@@ -52,10 +52,13 @@ func (o *evalOptions) run(cmd *cobra.Command, args []string) error {
 	if o.asJSON {
 		err = json.NewEncoder(cmd.OutOrStdout()).Encode(table)
 	} else {
-		fmt.Fprint(cmd.OutOrStdout(), table.Text())
+		_, err = fmt.Fprint(cmd.OutOrStdout(), table.Text())
 	}
 	if table.Invalid() != "" {
 		err = errors.Join(err, fmt.Errorf("the figures above measure nothing: %s", table.Invalid()))
+	}
+	if l := table.Leaks; l != nil && l.Hits > 0 {
+		err = errors.Join(err, fmt.Errorf("%d hits were shown to readers who may not see them: a gate promotes no such index", l.Hits))
 	}
 	return err
 }
@@ -78,21 +81,11 @@ func (o *evalOptions) read(cmd *cobra.Command, args []string) (set local.Set, r 
 		if o.out == "" {
 			o.out = local.DefaultOut(args[0])
 		}
-		if r, err = o.setRecipe(); err != nil {
+		if r, err = recipeOf(cmd, o.recipe, o.out); err != nil {
 			return set, r, err
 		}
 		set, err = local.ReadSet(args[0], o.set)
 		return set, r, err
 	}
 	return set, r, errors.New("give either --beir FOLDER, or the folder of the documents and --set FILE")
-}
-
-// setRecipe is the recipe of the index that is there, where no other is named.
-func (o *evalOptions) setRecipe() (local.Recipe, error) {
-	if o.recipe == "" {
-		if r, ok := local.BuiltRecipe(o.out); ok {
-			return r, nil
-		}
-	}
-	return local.ReadRecipe(o.recipe)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -64,12 +65,16 @@ func (o searchOptions) run(cmd *cobra.Command, question string) error {
 	if o.asJSON {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(response)
 	}
-	s.Show(cmd.OutOrStdout(), question, response, isTerminal(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == "")
-	if !o.explain {
-		return nil
+	var shown bytes.Buffer
+	s.Show(&shown, question, response, isTerminal(cmd.OutOrStdout()) && os.Getenv("NO_COLOR") == "")
+	if o.explain {
+		text, err := s.Explain()
+		if err != nil {
+			return err
+		}
+		shown.WriteString(text)
 	}
-	text, err := s.Explain()
-	fmt.Fprint(cmd.OutOrStdout(), text)
+	_, err = shown.WriteTo(cmd.OutOrStdout())
 	return err
 }
 

@@ -130,7 +130,7 @@ func (o *tuneOptions) show(cmd *cobra.Command, report tune.Report) error {
 	if o.asJSON {
 		err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 	} else {
-		fmt.Fprint(cmd.OutOrStdout(), report.Text())
+		_, err = fmt.Fprint(cmd.OutOrStdout(), report.Text())
 	}
 	if report.Refused != "" {
 		return errors.Join(err, errors.New(report.Refused))

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -108,5 +110,52 @@ func TestMistakesAreExplained(t *testing.T) {
 		if _, err := run(t, args...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("quarry %s: %v; want %q", strings.Join(args, " "), err, says)
 		}
+	}
+}
+
+// Who indexes a folder again without naming its recipe keeps it, access rules included. What leaks all the same is an error.
+func TestLocalBuildKeepsTheRecipe(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"docs/pay.md": "# Pay\n\nThe boss earns a lot.\n",
+		"recipe.yaml": "access: {default: Nobody}\nindexing: {embedding: {model: static-256}}\n",
+		"set.jsonl":   `{"id":"1","question":"what does the boss earn","as":{"user":"eve"},"kind":"Forbidden","forbidden":["pay.md"]}` + "\n" + `{"id":"2","question":"pay","as":{"user":"eve"},"evidence":[[{"document":"pay.md"}]]}`,
+		"empty.yaml":  "indexing: {embedding: {model: static-256}}\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, build := range [][]string{{"local", "build", "docs", "--recipe", "recipe.yaml"}, {"local", "build", "docs"}} {
+		if _, err := run(t, build...); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := run(t, "local", "search", "--dir", "docs", "boss"); err != nil || !strings.Contains(out, "Nothing found that this reader may see") {
+			t.Errorf("after %q: %s, %v", build, out, err)
+		}
+	}
+	out, err := run(t, "local", "eval", "docs", "--set", "set.jsonl", "--recipe", "empty.yaml")
+	if err == nil || !strings.Contains(err.Error(), "1 hits were shown to readers who may not see them") || !strings.Contains(out, "leaks: 1 forbidden hits") {
+		t.Errorf("a leak: %s, %v", out, err)
+	}
+}
+
+// An answer that could not be written is an error.
+func TestLocalSearchToAFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here")
+	}
+	defer full.Close()
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.Mkdir("docs", 0o755), os.WriteFile("docs/a.md", []byte("Leave.\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	root := newRootCommand()
+	root.SetArgs([]string{"local", "search", "--dir", "docs", "leave"})
+	root.SetOut(full)
+	root.SetErr(io.Discard)
+	if err := root.ExecuteContext(t.Context()); err == nil {
+		t.Error("an answer that nobody got is no error")
 	}
 }
