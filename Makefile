@@ -4,7 +4,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 # Every Go module of the repository; ./... does not cross their borders.
-MODULES := . hack/image hack/chart hack/kernels hack/plot
+MODULES := . hack/image hack/chart hack/kernels hack/plot hack/bench/engine
 IMAGE ?= quarry:dev
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # An existing value wins, for example one from setup-envtest.
@@ -75,6 +75,15 @@ bench-quality: ## Measure every bar of ranking quality; BAR=prefix chooses, DATA
 quality-docs: ## Write the tables and charts of docs/quality.md anew; DATA=folder of labelled sets
 	go run ./hack/bench/quality -data "$(or $(DATA),../shared/data)" -docs docs/quality.md -charts bin/charts.json
 	cd hack/plot && go run . -in ../../bin/charts.json -out ../../docs/img
+
+.PHONY: bench-engine
+bench-engine: ## Measure the index: bm25-* beside bleve and a naive scan, hnsw-* beside hnswlib; BAR=prefix chooses, DATA=folder of labelled sets
+	go -C hack/bench/engine build -o ../../../bin/bench-engine .
+	go build -o bin/bench-engine-hnsw ./hack/bench/hnsw
+	@status=0; data="$(or $(DATA),../shared/data)"; \
+	case "$(BAR)" in hnsw*) ;; *) bin/bench-engine -bar "$(BAR)" -data "$$data" || status=1 ;; esac; \
+	case "$(BAR)" in bm25*) ;; *) bin/bench-engine-hnsw -bar "$(BAR)" -data "$$data/ann" || status=1 ;; esac; \
+	exit $$status
 
 ##### the development cluster and the demonstration
 

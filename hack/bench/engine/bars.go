@@ -3,10 +3,12 @@ package main
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	"golang.org/x/sys/unix"
 
 	"quarry.dev/quarry/internal/bm25"
 )
@@ -86,7 +88,7 @@ func (e *engine) ask(qs []question, filter string) func() (float64, error) {
 		queries[i] = bm25.Query{Text: q.String(), Allow: e.allow[filter], K: top, K1: k1, B: lengthB}
 	}
 	return func() (float64, error) {
-		start := time.Now()
+		start := cpu()
 		for _, q := range queries {
 			if _, err := e.segment.Search(q); err != nil {
 				return 0, err
@@ -99,7 +101,7 @@ func (e *engine) ask(qs []question, filter string) func() (float64, error) {
 func (e *engine) askNaive(qs []question, filter string) func() (float64, error) {
 	scan := newNaive[float32](e.corpus, e.visible[filter])
 	return func() (float64, error) {
-		start := time.Now()
+		start := cpu()
 		for _, q := range qs {
 			scan.search(q)
 		}
@@ -107,19 +109,28 @@ func (e *engine) askNaive(qs []question, filter string) func() (float64, error) 
 	}
 }
 
-func micros(start time.Time, n int) float64 {
-	return float64(time.Since(start).Nanoseconds()) / 1000 / float64(n)
+// cpu is the time that this thread has run, so that other work on the machine does not count.
+func cpu() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
+		panic(err) // a clock of every Linux
+	}
+	return time.Duration(now.Nano())
+}
+
+func micros(start time.Duration, n int) float64 {
+	return float64((cpu() - start).Nanoseconds()) / 1000 / float64(n)
 }
 
 // compare runs ours and theirs in turn and returns the medians of both, and of theirs/ours in the same round.
 func compare(rounds int, ours, theirs func() (float64, error)) (our, their, ratio float64, err error) {
 	var a, c, r []float64
 	for round := range rounds + 1 {
-		x, err := ours()
+		x, err := steady(ours)
 		if err != nil {
 			return 0, 0, 0, err
 		}
-		y, err := theirs()
+		y, err := steady(theirs)
 		if err != nil {
 			return 0, 0, 0, err
 		}
@@ -128,6 +139,21 @@ func compare(rounds int, ours, theirs func() (float64, error)) (our, their, rati
 		}
 	}
 	return median(a), median(c), median(r), nil
+}
+
+// steady runs f for a tenth of a second or once, whatever takes longer, and returns the mean of its results. The garbage
+// of whoever ran before is gone by then.
+func steady(f func() (float64, error)) (float64, error) {
+	runtime.GC()
+	sum, n := 0.0, 0.0
+	for start := time.Now(); n == 0 || time.Since(start) < time.Second/10; n++ {
+		v, err := f()
+		if err != nil {
+			return 0, err
+		}
+		sum += v
+	}
+	return sum / n, nil
 }
 
 func median(values []float64) float64 {
@@ -235,11 +261,11 @@ func (o *other) ask(qs []question, filter string) func() (float64, error) {
 		total := time.Duration(0)
 		for _, q := range qs {
 			request := o.request(q, filter)
-			start := time.Now()
+			start := cpu()
 			if _, err := o.index.Search(request); err != nil {
 				return 0, err
 			}
-			total += time.Since(start)
+			total += cpu() - start
 		}
 		return float64(total.Nanoseconds()) / 1000 / float64(len(qs)), nil
 	}
@@ -281,7 +307,7 @@ func (b *bench) cold() error {
 			var times []float64
 			for _, q := range qs {
 				fresh := e.allow[f.name].Clone() // another identity
-				start := time.Now()
+				start := cpu()
 				if _, err := e.segment.Search(bm25.Query{Text: q.String(), Allow: fresh, K: top, K1: k1, B: lengthB}); err != nil {
 					return err
 				}

@@ -3,6 +3,8 @@
 //
 //	bar <name> <measured> <limit> ok|short
 //
+// Times are CPU times of one thread, so that other work on the machine does not count, except that of opening a file.
+//
 // It fails when one is short. Lines that begin with `note` have no limit. Progress goes to the standard error.
 //
 //	go run . [-bar prefix] [-data ../../../../shared/data] [-rounds 9] [-profile file]
@@ -14,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -32,6 +35,7 @@ func main() {
 }
 
 func run(only, data string, rounds int, profile string) error {
+	runtime.LockOSThread() // cpu is the time of one thread
 	if rounds < 1 {
 		return fmt.Errorf("-rounds = %d: at least 1", rounds)
 	}
