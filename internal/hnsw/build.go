@@ -281,7 +281,10 @@ func (b *builder) choose(batch []uint32, i int) ([][]link, error) {
 		if layer < b.height {
 			t := &b.tiers[layer]
 			if layer >= len(links) {
-				next, _ := w.climb(p, entries[0], func(n uint32) error { w.takeAll(*t.list(n)); return nil })
+				next, err := w.climb(p, entries[0], func(n uint32) error { w.takeAll(*t.list(n)); return nil })
+				if err != nil {
+					return nil, err
+				}
 				entries = []uint32{next}
 				continue
 			}

@@ -264,7 +264,7 @@ func TestBranches(t *testing.T) {
 		{"no direction", in[5], every(400), 5, byPlan, Nothing, 399, 0},
 		{"few", in[0], few, 5, byScan, Exact, 2, 2},
 		{"many", in[0], every(4000), 5, byPlan, Graph, 399, 5},
-		{"dearer than the scan", in[0], randomSet(rng, 400, 0.1), 5, byPlan, GraphThenExact, 0, 5},
+		{"as many as there are", in[0], every(400), 1000, byPlan, GraphThenExact, 399, 399},
 		{"far from the query", in[0], farthest(x, in[0], 100), 5, byPlan, ExactNearby, 100, 5},
 	} {
 		hits, plan := answer(t)(x.search(tt.q, tt.allow, tt.k, func(int) way { return tt.way }, 16))

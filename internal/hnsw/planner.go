@@ -2,6 +2,7 @@ package hnsw
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -40,21 +41,39 @@ const (
 	byWalk
 )
 
+// The planner's constants, from the curves of the benchmark's bar hnsw-cost; docs/engine.md shows them.
 const (
-	// exactBelow is the number of vectors that a scan compares in the time of a walk of width 100.
-	exactBelow = 30_000
-	// probe is how many nodes nearest to the query tell how many of its surroundings are allowed.
-	probe = 32
+	// walkCost is how many vectors a scan compares in the time of a walk over an unfiltered graph, per unit of its width.
+	walkCost = 65
+	// costExponent: where a share of the graph is allowed, a walk of the same width costs 1/share^costExponent as much.
+	costExponent = 0.4
+	// probe is how many nodes nearest to the query tell which share of its surroundings is allowed.
+	probe = 16
+	// unlike is how many times smaller than that of the whole index this share must be to count: 16 nodes tell it roughly.
+	unlike = 3
 	// seeds is about how many allowed nodes, spread evenly, start a filtered walk.
 	seeds = 64
 )
 
-func (x *Index) choose(allowed, ef int) way {
-	if allowed <= exactBelow*ef/100 {
-		return byScan
-	}
-	return byPlan
+// width is that of a walk which finds in a share of the graph what one of width ef finds in all of it.
+func width(ef int, share float64) int { return int(math.Ceil(float64(ef) / share)) }
+
+// worthWalking compares the cost of such a walk with that of a scan. So a set is scanned when it is small, and when it is
+// selective.
+func worthWalking(ef int, share float64, allowed int) bool {
+	return share > 0 && walkCost*float64(width(ef, share))/math.Pow(share, costExponent) < float64(allowed)
 }
+
+// choose is the part of the plan that needs no look at the graph.
+func (x *Index) choose(allowed, ef int) way {
+	if worthWalking(ef, float64(allowed)/float64(x.directed()), allowed) {
+		return byPlan
+	}
+	return byScan
+}
+
+// directed is the number of chunks with a direction.
+func (x *Index) directed() int { return x.v.count - int(x.v.directionless.GetCardinality()) }
 
 // follow goes the way that was chosen. k is at most the number of allowed chunks.
 func (x *Index) follow(s *searcher, w way, p point, allow *roaring.Bitmap, k, ef int, plan *Plan) ([]Hit, error) {
@@ -85,15 +104,16 @@ func (x *Index) follow(s *searcher, w way, p point, allow *roaring.Bitmap, k, ef
 	return best(hits, k), err
 }
 
-// walk returns the about ef nearest of the allowed. It gives up, and returns nil, when mayGiveUp and too few of the nodes
-// nearest to the query are allowed: then the nearest allowed ones lie apart, and the graph does not lead from one to another.
+// walk returns the about ef nearest of the allowed. With mayGiveUp it plans anew with the share that is allowed around the
+// query, should that be less than the share of all: it may return nil, because a scan is cheaper. Where nothing is allowed
+// around the query, the nearest allowed chunks lie apart from each other, and no walk finds them.
 func (x *Index) walk(s *searcher, p point, allow *roaring.Bitmap, allowed, ef int, mayGiveUp bool) ([]key, error) {
 	at, err := x.descend(s, p)
 	if err != nil {
 		return nil, err
 	}
 	ground := &x.g.layers[0]
-	if allowed == x.v.count-int(x.v.directionless.GetCardinality()) {
+	if allowed == x.directed() {
 		s.start(p, ef)
 		s.enter(at)
 		err := s.run(func(n uint32) error { return s.take(ground, n) })
@@ -111,8 +131,15 @@ func (x *Index) walk(s *searcher, p point, allow *roaring.Bitmap, allowed, ef in
 			entries = append(entries, near.node())
 		}
 	}
-	if mayGiveUp && len(entries) == 0 {
-		return nil, nil
+	if mayGiveUp {
+		share := float64(allowed) / float64(x.directed())
+		if near := float64(len(entries)) / float64(len(s.best)); near < share/unlike {
+			share = near
+		}
+		if !worthWalking(ef, share, allowed) {
+			return nil, nil
+		}
+		ef = width(ef, share)
 	}
 	s.start(p, ef)
 	s.enter(append(entries, s.sample()...)...)

@@ -89,8 +89,8 @@ func (w *walker) found() []key {
 	return w.best
 }
 
-// climb goes from a node to the nearest of its neighbours until none is nearer, and sets fresh on the way. It is the walk
-// for ef = 1, without a memory of what it saw.
+// climb goes from a node to the nearest of its neighbours until none is nearer: a walk of width 1, without a memory of what
+// it saw. expand appends the neighbours of a node to fresh.
 func (w *walker) climb(p point, from uint32, expand func(node uint32) error) (uint32, error) {
 	w.p = p
 	at := pack(w.compare([]uint32{from})[0], from)

@@ -37,9 +37,12 @@ func (s *set) allowed(kind string, share float64, q []float32, rng *rand.Rand) *
 	want := max(1, int(share*float64(n)))
 	switch kind {
 	case "random":
-		for range want {
-			allow(rng.IntN(n))
+		for i := range n {
+			if rng.Float64() < share {
+				allow(i)
+			}
 		}
+		allow(rng.IntN(n))
 	case "groups":
 		groups := int(50 / share)
 		chosen := make([]bool, groups)
@@ -104,7 +107,7 @@ func p99(seconds []float64) float64 { return quantile(seconds, 0.99) }
 
 func quantile(seconds []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(seconds))
-	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 
 // best of three runs, in CPU time of this thread.

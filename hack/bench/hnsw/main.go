@@ -78,15 +78,20 @@ func main() {
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
 		log.Fatal(err)
 	}
+	measured := 0
 	for _, x := range bars {
 		// a prefix may name one figure of a group
 		if !strings.HasPrefix(x.name, *prefix) && !strings.HasPrefix(*prefix, x.name) {
 			continue
 		}
 		progress("%s", x.name)
+		measured++
 		if err := x.measure(b); err != nil {
 			log.Fatalf("%s: %v", x.name, err)
 		}
+	}
+	if measured == 0 {
+		log.Fatalf("-bar = %q: no bar begins so", *prefix)
 	}
 	if b.short {
 		os.Exit(1)
