@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 const tempPrefix = ".quarry-tmp-"
@@ -37,6 +38,10 @@ func (d *dir) load(key string) ([]byte, Info, error) {
 	if err != nil {
 		return nil, Info{}, err
 	}
+	return load(path, key)
+}
+
+func load(path, key string) ([]byte, Info, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Info{}, fmt.Errorf("get %q: %w", key, ErrNotFound)
@@ -141,6 +146,9 @@ func (d *dir) List(ctx context.Context, prefix string, yield func(Info) error) e
 	slices.Sort(keys)
 	for _, key := range keys {
 		_, info, err := d.load(key)
+		if !utf8.ValidString(key) { // no key, but listed all the same: who lists tells of it, and of the others
+			_, info, err = load(filepath.Join(d.root, filepath.FromSlash(key)), key)
+		}
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -235,7 +236,7 @@ func prepare(ctx context.Context, src artifact.Bucket, out string, r Recipe, pro
 		if json.Unmarshal(before, &found) == nil && found.Config.ManifestDigest != "" {
 			b.Config.ManifestDigest, b.Report = found.Config.ManifestDigest, found.Report
 			if whole, err := b.whole(ctx, art); whole || err != nil {
-				return b, err
+				return b.withheld(synced.Failures), err
 			}
 		}
 	}
@@ -247,10 +248,19 @@ func prepare(ctx context.Context, src artifact.Bucket, out string, r Recipe, pro
 		if whole, err := b.whole(ctx, art); err != nil {
 			return b, err
 		} else if whole {
-			return b, b.write(record)
+			return b.withheld(synced.Failures), b.write(record)
 		}
 	}
 	return b, fmt.Errorf("out %q: what was written reads otherwise: is the disk sound?", out)
+}
+
+// withheld adds to the report what nobody may read, because its name or its sidecar is faulty. It is found anew each time.
+func (b built) withheld(failures []source.Failure) built {
+	b.Report.Failures = slices.Clone(b.Report.Failures)
+	for _, f := range failures {
+		b.Report.Failures = append(b.Report.Failures, stage.Failure(f))
+	}
+	return b
 }
 
 // whole tells whether the files of an index are there as they were written. It removes damaged ones, such as a power cut

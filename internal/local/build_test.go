@@ -116,3 +116,19 @@ func TestBuildThroughLinks(t *testing.T) {
 		t.Errorf("this folder: %+v, %v", report, err)
 	}
 }
+
+// A faulty name and a faulty sidecar hide their document, and that is said by every build; the others are indexed.
+func TestBuildTellsWhatIsWithheld(t *testing.T) {
+	documents, r := small(t)
+	write(t, documents+"/pay.md", "The boss earns a lot.\n")
+	write(t, documents+"/pay.md.acl.json", "no JSON")
+	if err := os.WriteFile(documents+"/bad\xff.md", []byte("text"), 0o600); err != nil {
+		t.Skip("this file system takes UTF-8 names only")
+	}
+	for range 2 {
+		report, err := Build(t.Context(), documents, DefaultOut(documents), r, nil)
+		if err != nil || report.Documents != 2 || report.Chunks != 2 || len(report.Failures) != 2 || report.Failures[0].Document != "bad\ufffd.md" || report.Failures[1].Document != "pay.md" {
+			t.Errorf("%+v, %v", report, err)
+		}
+	}
+}
