@@ -23,8 +23,10 @@ const (
 	// The impacts bound the block: for every posting one of them has a tf as high and a length as low. The bytes of a
 	// block are the differences to the chunk before minus 1 (of the first: to the last chunk of the block before, or to
 	// -1), then the tfs minus 1, each a stream of its width from the lowest bit up, filled up to a byte.
-	headSize = 24
-	impacts  = 4
+	headSize      = 24
+	impacts       = 4
+	impactTFs     = 12
+	impactLengths = 16
 	// padding lets a reader load eight bytes where the last value starts.
 	padding = 8
 
@@ -45,8 +47,8 @@ func readHead(b []byte) (h head) {
 	h.last, h.offset = binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])
 	h.chunkBits, h.tfBits = uint(b[8]), uint(b[9])
 	for i := range impacts {
-		h.tf[i] = b[12+i]
-		h.length[i] = binary.LittleEndian.Uint16(b[16+2*i:])
+		h.tf[i] = b[impactTFs+i]
+		h.length[i] = binary.LittleEndian.Uint16(b[impactLengths+2*i:])
 	}
 	return h
 }

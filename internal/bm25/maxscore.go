@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 )
 
@@ -266,15 +267,18 @@ func (t *term) blockBound(block int) int64 {
 	if t.boundOf == block {
 		return t.bound
 	}
-	h := readHead(t.heads[block*headSize:])
-	t.boundOf, t.bound = block, 0
+	head := t.heads[block*headSize : (block+1)*headSize]
+	best := 0.0
 	for i := range impacts {
-		if h.tf[i] == anyTF {
-			t.bound = toFixed(t.weight)
-			return t.bound
+		share := 1.0
+		if tf := head[impactTFs+i]; tf != anyTF {
+			share = t.saturation.of(uint32(tf), uint32(binary.LittleEndian.Uint16(head[impactLengths+2*i:])))
 		}
-		t.bound = max(t.bound, t.gain(uint32(h.tf[i]), uint32(h.length[i])))
+		if share > best {
+			best = share
+		}
 	}
+	t.boundOf, t.bound = block, max(1, toFixed(t.weight*best))
 	return t.bound
 }
 
