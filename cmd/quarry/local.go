@@ -12,7 +12,11 @@ import (
 )
 
 func newLocalCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "local", Short: "Build, ask and judge an index of a folder, without a cluster"}
+	cmd := &cobra.Command{
+		Use: "local", Short: "Build, ask and judge an index of a folder, without a cluster",
+		// What can run refuses a misspelt command; what cannot shows its help and succeeds.
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	cmd.AddCommand(newLocalBuildCommand(), newLocalSearchCommand(), newLocalEvalCommand(), newLocalTuneCommand())
 	return cmd
 }
@@ -20,7 +24,7 @@ func newLocalCommand() *cobra.Command {
 func newLocalBuildCommand() *cobra.Command {
 	var recipe, out string
 	cmd := &cobra.Command{
-		Use: "build DIR", Short: "Index the documents of a folder", Args: cobra.ExactArgs(1),
+		Use: "build DIR", Short: "Index the documents of a folder", Args: oneFolder,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				out = local.DefaultOut(args[0])
@@ -50,6 +54,13 @@ func recipeOf(cmd *cobra.Command, file, out string) (local.Recipe, error) {
 		}
 	}
 	return local.ReadRecipe(file)
+}
+
+func oneFolder(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%d folders are named: name one, that of the documents: quarry local build DIR", len(args))
+	}
+	return nil
 }
 
 // buildFolder indexes a folder with progress, and says on w what came of it.

@@ -40,6 +40,18 @@ func TestEveryRoleHasItsCommand(t *testing.T) {
 	}
 }
 
+func TestMisspeltLocalCommand(t *testing.T) {
+	if _, err := run(t, "local", "serch"); err == nil || !strings.Contains(err.Error(), `"serch"`) {
+		t.Errorf("%v", err)
+	}
+	if _, err := run(t, "local", "build"); err == nil || !strings.Contains(err.Error(), "quarry local build DIR") {
+		t.Errorf("%v", err)
+	}
+	if out, err := run(t, "local"); err != nil || !strings.Contains(out, "Available Commands") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
 func TestLocal(t *testing.T) {
 	documents := filepath.Join(t.TempDir(), "docs")
 	if err := os.Mkdir(documents, 0o755); err != nil {
