@@ -30,7 +30,7 @@ var bars = []bar{
 	{"hnsw-threads", (*bench).threads},
 	{"hnsw-cost", (*bench).cost},
 	{"hnsw-filter-100k", func(b *bench) error { return b.filters("hnsw-filter-100k", 100_000, 100) }},
-	{"hnsw-filter-1m", func(b *bench) error { return b.filters("hnsw-filter-1m", 1_000_000, 50) }},
+	{"hnsw-filter-1m", func(b *bench) error { return b.filters("hnsw-filter-1m", 1_000_000, 40) }},
 	{"hnsw-memory", (*bench).memory},
 }
 
