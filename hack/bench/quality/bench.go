@@ -37,18 +37,24 @@ type bar struct {
 
 func (b bar) name() string { return b.set + "/" + string(b.system) }
 
-// bars are what public baselines and a prototype of this design reached, rounded down.
+// bars are what public baselines and a prototype of this design reached, rounded down; those of minilm-l6-v2-rerank are
+// what the hybrid below it reaches.
 var bars = []bar{
 	{"product-docs", lexical, 0.68}, {"product-docs", static, 0.61}, {"product-docs", staticHybrid, 0.765},
 	{"product-docs", minilm, 0.68}, {"product-docs", minilmHybrid, 0.80}, {"product-docs", staticRerank, 0.80},
+	{"product-docs", minilmRerank, 0.81},
 	{"ident-stylecop", lexical, 0.95}, {"ident-stylecop", staticHybrid, 0.955},
 	{"ident-stylecop", minilmHybrid, 0.95}, {"ident-stylecop", staticRerank, 0.95},
+	{"ident-stylecop", minilmRerank, 0.96},
 	{"code-chunks", lexical, 0.68}, {"code-chunks", static, 0.44}, {"code-chunks", staticHybrid, 0.70},
 	{"code-chunks", minilm, 0.57}, {"code-chunks", minilmHybrid, 0.725}, {"code-chunks", staticRerank, 0.725},
+	{"code-chunks", minilmRerank, 0.736},
 	{"pubmedqa", lexical, 0.96}, {"pubmedqa", static, 0.84}, {"pubmedqa", staticHybrid, 0.965},
 	{"pubmedqa", minilm, 0.97}, {"pubmedqa", minilmHybrid, 0.98}, {"pubmedqa", staticRerank, 0.98},
+	{"pubmedqa", minilmRerank, 0.988},
 	{"scifact", lexical, 0.67}, {"scifact", static, 0.49}, {"scifact", staticHybrid, 0.68},
 	{"scifact", minilm, 0.640}, {"scifact", minilmHybrid, 0.715}, {"scifact", staticRerank, 0.710},
+	{"scifact", minilmRerank, 0.733},
 }
 
 // bench measures each system of each set once.
