@@ -47,6 +47,9 @@ const (
 	walkCost = 65
 	// costExponent: where a share of the graph is allowed, a walk of the same width costs 1/share^costExponent as much.
 	costExponent = 0.4
+	// leastShare is the least share in which a walk finds 99 % of the best among a million. In less, the nodes of a cluster
+	// that are allowed come to lie more than two links apart, and no width makes up for that.
+	leastShare = 0.3
 	// probe is how many nodes nearest to the query tell which share of its surroundings is allowed.
 	probe = 16
 	// unlike is how many times smaller than that of the whole index this share must be to count: 16 nodes tell it roughly.
@@ -58,10 +61,10 @@ const (
 // width is that of a walk which finds in a share of the graph what one of width ef finds in all of it.
 func width(ef int, share float64) int { return int(math.Ceil(float64(ef) / share)) }
 
-// worthWalking compares the cost of such a walk with that of a scan. So a set is scanned when it is small, and when it is
-// selective.
+// worthWalking compares the cost of such a walk with that of a scan: a set is scanned when it is selective, and when it is
+// small.
 func worthWalking(ef int, share float64, allowed int) bool {
-	return share > 0 && walkCost*float64(width(ef, share))/math.Pow(share, costExponent) < float64(allowed)
+	return share >= leastShare && walkCost*float64(width(ef, share))/math.Pow(share, costExponent) < float64(allowed)
 }
 
 // choose is the part of the plan that needs no look at the graph.
