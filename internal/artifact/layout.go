@@ -41,6 +41,16 @@ func SegmentKey(digest, file string) (string, error) {
 	return named("segments/", digest, "/"+file)
 }
 
+// TombstonesKey names a list of dead documents of a segment by its own digest: the segment stays as it is, and every index
+// that holds it has its own list.
+func TombstonesKey(segment, digest string) (string, error) {
+	h, err := DigestHex(digest)
+	if err != nil {
+		return "", err
+	}
+	return SegmentKey(segment, "tombstones-"+h+".seg")
+}
+
 // ReportKey names the report of one completion of a stage's Job.
 func ReportKey(index, stage string, shard int) string {
 	return fmt.Sprintf("reports/%s/%s/%d.json", index, stage, shard)

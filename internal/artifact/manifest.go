@@ -22,8 +22,36 @@ type SegmentRef struct {
 	Files     map[string]FileRef `json:"files"`
 	Documents uint32             `json:"documents"`
 	Chunks    uint32             `json:"chunks"`
-	// Tombstones are keys of documents that a later segment replaces.
-	Tombstones []string `json:"tombstones,omitempty"`
+	// Tombstones name the dead of the segment: documents that a later segment replaces, or that left the source. It is nil
+	// where all of them live.
+	Tombstones *Tombstones `json:"tombstones,omitempty"`
+}
+
+// Tombstones are a file beside those of the segment, and how much of the segment it takes away.
+type Tombstones struct {
+	FileRef
+	Documents uint32 `json:"documents"`
+	Chunks    uint32 `json:"chunks"`
+}
+
+// Objects are all files of the segment by their keys, tombstones included.
+func (s SegmentRef) Objects() (map[string]FileRef, error) {
+	out := map[string]FileRef{}
+	for name, file := range s.Files {
+		key, err := SegmentKey(s.Digest, name)
+		if err != nil {
+			return nil, err
+		}
+		out[key] = file
+	}
+	if s.Tombstones != nil {
+		key, err := TombstonesKey(s.Digest, s.Tombstones.Digest)
+		if err != nil {
+			return nil, err
+		}
+		out[key] = s.Tombstones.FileRef
+	}
+	return out, nil
 }
 
 // Attestation says what the vectors and terms were made with.
@@ -46,13 +74,15 @@ type Counts struct {
 
 // Manifest is the table of contents of an index: equal inputs give equal bytes.
 type Manifest struct {
-	FormatVersion  string       `json:"formatVersion"`
-	Snapshot       string       `json:"snapshot"`
-	IndexingDigest string       `json:"indexingDigest"`
-	Parent         string       `json:"parent,omitempty"`
-	Segments       []SegmentRef `json:"segments"`
-	Attestation    Attestation  `json:"attestation"`
-	Counts         Counts       `json:"counts"`
+	FormatVersion string `json:"formatVersion"`
+	Snapshot      string `json:"snapshot"`
+	// IndexingDigest covers the settings and the versions of the stages: segments of equal ones may lie in one index.
+	IndexingDigest string `json:"indexingDigest"`
+	// Parent is the digest of the manifest whose segments were kept; empty where every segment was written anew.
+	Parent      string       `json:"parent,omitempty"`
+	Segments    []SegmentRef `json:"segments"`
+	Attestation Attestation  `json:"attestation"`
+	Counts      Counts       `json:"counts"`
 }
 
 // Bytes is the sum over all files.
@@ -60,6 +90,9 @@ func (m Manifest) Bytes() (total int64) {
 	for _, s := range m.Segments {
 		for _, f := range s.Files {
 			total += f.Bytes
+		}
+		if s.Tombstones != nil {
+			total += s.Tombstones.Bytes
 		}
 	}
 	return total
@@ -102,6 +135,9 @@ func WriteManifest(ctx context.Context, b Bucket, contentDigest string, m Manife
 	return "", "", err
 }
 
+// ErrFormat: the manifest is whole, but of a format that this release does not read.
+var ErrFormat = errors.New("the manifest is of another format")
+
 // ReadManifest returns the manifest of that content and digest, and checks both the digest and the format version.
 func ReadManifest(ctx context.Context, b Bucket, contentDigest, digest string) (Manifest, error) {
 	keys, err := manifestKeys(contentDigest, digest)
@@ -123,10 +159,11 @@ func ReadManifest(ctx context.Context, b Bucket, contentDigest, digest string) (
 	}
 	var m Manifest
 	if err := json.Unmarshal(body, &m); err != nil {
-		return Manifest{}, fmt.Errorf("manifest %s: %w", digest, err)
+		return Manifest{}, fmt.Errorf("manifest %s: %w: %w", digest, ErrFormat, err)
 	}
 	if m.FormatVersion != FormatVersion {
-		return Manifest{}, fmt.Errorf("manifest %s: formatVersion is %q, this release reads %q: serve it with the image that built it, or build again", digest, m.FormatVersion, FormatVersion)
+		return Manifest{}, fmt.Errorf("manifest %s: %w: formatVersion is %q, this release reads %q: serve it with the image that built it, or build again",
+			digest, ErrFormat, m.FormatVersion, FormatVersion)
 	}
 	return m, nil
 }

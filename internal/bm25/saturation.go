@@ -10,13 +10,15 @@ const (
 // term. It grows with tf and falls with length, in rounding too, so that the gain of an impact bounds those of its block.
 type saturation struct {
 	k1, b       float64
+	chunks      uint64
+	tokens      uint64
 	base, slope float64
 	table       [tabledTFs * tabledLengths]float64 // by tf-1, then length
 }
 
 // newSaturation takes the average from the visible set.
 func newSaturation(k1, b float64, chunks, tokens uint64) *saturation {
-	s := &saturation{k1: k1, b: b, base: k1 * (1 - b)}
+	s := &saturation{k1: k1, b: b, chunks: chunks, tokens: tokens, base: k1 * (1 - b)}
 	if tokens > 0 {
 		s.slope = k1 * b * float64(chunks) / float64(tokens)
 	}

@@ -35,11 +35,14 @@ type Result struct {
 
 // Search returns the best chunks. A text without terms (blank, stop words only) has no hits and a bound of 0. The error
 // names the parameter that is out of range, or wraps frame.ErrCorrupt.
-func (s *Segment) Search(q Query) (Result, error) {
+func (s *Segment) Search(q Query) (Result, error) { return s.SearchWith(nil, q) }
+
+// SearchWith is Search with the statistics of a visible set that this segment is a part of; nil: its own.
+func (s *Segment) SearchWith(over *Statistics, q Query) (Result, error) {
 	if q.K < 1 {
 		return Result{}, fmt.Errorf("k = %d: ask for at least 1 hit", q.K)
 	}
-	p, err := s.plan(q)
+	p, err := s.plan(over, q)
 	if err != nil {
 		return Result{}, err
 	}
@@ -59,7 +62,12 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 // Score returns what Search would give to each of these chunks, in their order: 0 for one that is not allowed, does not
 // exist or holds no term of the query. K is not looked at.
 func (s *Segment) Score(q Query, chunks []uint32) ([]float64, error) {
-	p, err := s.plan(q)
+	return s.ScoreWith(nil, q, chunks)
+}
+
+// ScoreWith is Score with the statistics of a visible set that this segment is a part of; nil: its own.
+func (s *Segment) ScoreWith(over *Statistics, q Query, chunks []uint32) ([]float64, error) {
+	p, err := s.plan(over, q)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +131,7 @@ type term struct {
 }
 
 // plan is written so that NaN is refused as well.
-func (s *Segment) plan(q Query) (*plan, error) {
+func (s *Segment) plan(over *Statistics, q Query) (*plan, error) {
 	if !(q.K1 >= 0 && q.K1 <= 100) {
 		return nil, fmt.Errorf("bm25.k1 = %v: it must be from 0 to 100", q.K1)
 	}
@@ -131,13 +139,23 @@ func (s *Segment) plan(q Query) (*plan, error) {
 		return nil, fmt.Errorf("bm25.b = %v: it must be from 0 to 1", q.B)
 	}
 	p := &plan{segment: s, view: s.view(q.Allow)}
-	saturation := p.view.saturationOf(q.K1, q.B)
-	for _, word := range s.queryTerms(q.Text) {
+	words, chunks, tokens := s.queryTerms(q.Text), p.view.chunks, p.view.tokens
+	if over != nil {
+		if len(over.Frequencies) != len(words) {
+			return nil, fmt.Errorf("statistics of %d terms, the question has %d: take them of the same question", len(over.Frequencies), len(words))
+		}
+		chunks, tokens = over.Chunks, over.Tokens
+	}
+	saturation := p.view.saturationOf(q.K1, q.B, chunks, tokens)
+	for i, word := range words {
 		l, df, err := s.lookUp(word.text, p.view)
 		if err != nil {
 			return nil, err
 		}
-		n, f := float64(p.view.chunks), float64(df)
+		n, f := float64(chunks), float64(df)
+		if over != nil {
+			f = float64(over.Frequencies[i])
+		}
 		weight := word.count * math.Log(1+(n-f+0.5)/(f+0.5)) * (q.K1 + 1)
 		p.bound += toFixed(weight * fixed)
 		if p.bound > maxBound*fixed {

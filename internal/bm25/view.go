@@ -122,11 +122,12 @@ func (v *view) any(first, last uint32) bool {
 	return false
 }
 
-func (v *view) saturationOf(k1, b float64) *saturation {
-	if s := v.saturation.Load(); s != nil && s.k1 == k1 && s.b == b {
+// saturationOf takes the average from a visible set that this view is the whole or a part of.
+func (v *view) saturationOf(k1, b float64, chunks, tokens uint64) *saturation {
+	if s := v.saturation.Load(); s != nil && s.k1 == k1 && s.b == b && s.chunks == chunks && s.tokens == tokens {
 		return s
 	}
-	s := newSaturation(k1, b, v.chunks, v.tokens)
+	s := newSaturation(k1, b, chunks, tokens)
 	v.saturation.Store(s)
 	return s
 }

@@ -23,7 +23,7 @@ const snippetRunes = 320
 // Show prints an answer for a person: where each passage stands, and the part of it that shares most words with the
 // question, those words in bold where bold is asked for.
 func (s *Stack) Show(w io.Writer, query string, r *search.Response, bold bool) {
-	mark := marker{analyzer: s.loaded.BM25.Analyzer(), wanted: map[string]bool{}, bold: bold}
+	mark := marker{analyzer: s.loaded.BM25[0].Analyzer(), wanted: map[string]bool{}, bold: bold}
 	for _, term := range mark.analyzer.Terms(query) {
 		mark.wanted[term] = true
 	}
@@ -70,8 +70,8 @@ func (s *Stack) Explain() (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	plan, _ := s.retrievers[identity.RoleHNSW].LastPlan().(hnsw.Plan)
-	fmt.Fprintf(&out, "vectors: %s, %s\n", facts.Name, explainPlan(plan))
+	plans, _ := s.retrievers[identity.RoleHNSW].LastPlan().([]hnsw.Plan)
+	fmt.Fprintf(&out, "vectors: %s, %s\n", facts.Name, explainPlans(plans))
 	if retrieval.Fusion.Type == v1alpha1.FusionReciprocalRank {
 		fmt.Fprintf(&out, "fusion: reciprocal ranks\n")
 	} else {
@@ -94,6 +94,21 @@ func (s *Stack) Explain() (string, error) {
 		fmt.Fprintf(&out, "rerank: %s over the best %d\n", r.Type, r.Candidates)
 	}
 	return out.String(), nil
+}
+
+// explainPlans tells segment from segment where there is more than one.
+func explainPlans(plans []hnsw.Plan) string {
+	if len(plans) == 0 {
+		return explainPlan(hnsw.Plan{})
+	}
+	if len(plans) == 1 {
+		return explainPlan(plans[0])
+	}
+	var out []string
+	for i, p := range plans {
+		out = append(out, fmt.Sprintf("segment %d: %s", i+1, explainPlan(p)))
+	}
+	return strings.Join(out, "; ")
 }
 
 func explainPlan(p hnsw.Plan) string {

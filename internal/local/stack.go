@@ -88,7 +88,7 @@ func (s *Stack) start(ctx context.Context) error {
 	if err := s.overlays.Refresh(ctx); err != nil {
 		return err
 	}
-	lexical, err := search.NewLexical(s.loaded.BM25, s.built.Config.Indexing.BM25)
+	lexical, err := search.NewLexical(s.loaded.Numbers, s.loaded.BM25, s.built.Config.Indexing.BM25)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Stack) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dense, err := search.NewDense(s.loaded.HNSW, encoder, s.loaded.Manifest.Attestation.EmbeddingModelDigest)
+	dense, err := search.NewDense(s.loaded.Numbers, s.loaded.HNSW, encoder, s.loaded.Manifest.Attestation.EmbeddingModelDigest)
 	if err != nil {
 		return err
 	}

@@ -58,13 +58,13 @@ func Retriever(ctx context.Context, role identity.Role, o Options) error {
 func newRanker(b *base, role identity.Role, loaded *segment.Loaded) (search.Ranker, error) {
 	switch role {
 	case identity.RoleBM25:
-		return search.NewLexical(loaded.BM25, b.config.Indexing.BM25)
+		return search.NewLexical(loaded.Numbers, loaded.BM25, b.config.Indexing.BM25)
 	case identity.RoleHNSW:
 		encoder, err := embed.Builtin(b.config.Indexing.Embedding.Model)
 		if err != nil {
 			return nil, err
 		}
-		return search.NewDense(loaded.HNSW, encoder, loaded.Manifest.Attestation.EmbeddingModelDigest)
+		return search.NewDense(loaded.Numbers, loaded.HNSW, encoder, loaded.Manifest.Attestation.EmbeddingModelDigest)
 	}
 	return nil, fmt.Errorf("role %q is no retriever: use bm25 or hnsw", role)
 }

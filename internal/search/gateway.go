@@ -25,7 +25,7 @@ type Gateway struct {
 	Index    string
 	Signer   *identity.Signer
 	Table    *access.Table
-	Chunks   *segment.Chunks
+	Chunks   *segment.Passages
 	Overlays *Overlays
 	Metrics  *Metrics
 	Log      *slog.Logger

@@ -155,34 +155,71 @@ func must[T any](t *testing.T) func(T, error) T {
 
 var testStack = identity.Stack{Tenant: "acme", VersionDigest: "sha256:v"}
 
-// newStack builds segments by hand, in the order in which the build stage does: by document key, then position.
-func newStack(t *testing.T, documents []document, recipe v1alpha1.RetrievalSpec) *stack {
+// part is a segment of a test corpus: dead names those of its documents that are gone from it.
+type part struct {
+	documents []document
+	dead      map[string]bool
+}
+
+// opened is what a stack needs of an index.
+type opened struct {
+	table    *access.Table
+	numbers  *segment.Numbers
+	passages *segment.Passages
+	bm25     []*bm25.Segment
+	hnsw     []*hnsw.Index
+}
+
+// openParts builds segments by hand, in the order in which the build stage does: by document key, then position.
+func openParts(t *testing.T, parts []part) (o opened) {
 	t.Helper()
-	documents = slices.Clone(documents)
-	slices.SortFunc(documents, func(a, b document) int { return strings.Compare(a.key, b.key) })
-	analyzer := must[bm25.Analyzer](t)(bm25.NewAnalyzer("english"))
-	builder := bm25.NewBuilder(analyzer)
-	var chunks []segment.Chunk
-	var texts []string
-	var docs []access.Doc
-	for _, d := range documents {
-		docs = append(docs, access.Doc{Key: d.key, Allow: d.allow, FirstChunk: uint32(len(chunks)), Chunks: uint32(len(d.texts))})
-		for i, text := range d.texts {
-			builder.Add(text)
-			texts = append(texts, text)
-			chunks = append(chunks, segment.Chunk{Document: d.key, Ordinal: uint32(i), End: uint32(len(text)), Text: text})
+	var tables []*access.Table
+	var dead []*roaring.Bitmap
+	var files []*segment.Chunks
+	for _, p := range parts {
+		documents := slices.Clone(p.documents)
+		slices.SortFunc(documents, func(a, b document) int { return strings.Compare(a.key, b.key) })
+		builder := bm25.NewBuilder(must[bm25.Analyzer](t)(bm25.NewAnalyzer("english")))
+		var chunks []segment.Chunk
+		var texts []string
+		var docs []access.Doc
+		gone := roaring.New()
+		for rank, d := range documents {
+			if p.dead[d.key] {
+				gone.Add(uint32(rank))
+			}
+			docs = append(docs, access.Doc{Key: d.key, Allow: d.allow, FirstChunk: uint32(len(chunks)), Chunks: uint32(len(d.texts))})
+			for i, text := range d.texts {
+				builder.Add(text)
+				texts = append(texts, text)
+				chunks = append(chunks, segment.Chunk{Document: d.key, Ordinal: uint32(i), End: uint32(len(text)), Text: text})
+			}
 		}
+		tables, dead = append(tables, must[*access.Table](t)(access.NewTable(docs))), append(dead, gone)
+		files = append(files, must[*segment.Chunks](t)(segment.Open(must[[]byte](t)(segment.Encode(chunks)))))
+		o.bm25 = append(o.bm25, must[*bm25.Segment](t)(bm25.Open(builder.Bytes())))
+		vectors, graph, err := hnsw.Build(hashed{}.Encode(texts), hnsw.Params{M: 8, EfConstruction: 32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.hnsw = append(o.hnsw, must[*hnsw.Index](t)(hnsw.Open(vectors, graph)))
 	}
-	table := must[*access.Table](t)(access.NewTable(docs))
-	lexicalFile := builder.Bytes()
-	vectors, graph, err := hnsw.Build(hashed{}.Encode(texts), hnsw.Params{M: 8, EfConstruction: 32})
-	if err != nil {
+	var err error
+	if o.table, o.numbers, err = segment.Merge(tables, dead); err != nil {
 		t.Fatal(err)
 	}
-	opened := must[*bm25.Segment](t)(bm25.Open(lexicalFile))
-	index := must[*hnsw.Index](t)(hnsw.Open(vectors, graph))
-	passages := must[*segment.Chunks](t)(segment.Open(must[[]byte](t)(segment.Encode(chunks))))
+	o.passages = segment.NewPassages(o.numbers, files)
+	return o
+}
 
+// newStack has one segment of all documents.
+func newStack(t *testing.T, documents []document, recipe v1alpha1.RetrievalSpec) *stack {
+	t.Helper()
+	return newStackOf(t, openParts(t, []part{{documents: documents}}), recipe)
+}
+
+func newStackOf(t *testing.T, o opened, recipe v1alpha1.RetrievalSpec) *stack {
+	t.Helper()
 	s := &stack{storage: &storage{}, log: &bytes.Buffer{}}
 	s.storage.set(1, nil)
 	log := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -194,13 +231,13 @@ func newStack(t *testing.T, documents []document, recipe v1alpha1.RetrievalSpec)
 		}
 		return &Retriever{
 			Index: "support-acme-1", Verifier: must[*identity.InternalVerifier](t)(identity.NewInternalVerifier(testStack, role, public)),
-			Table: table, Overlays: overlays, Ranker: ranker, Metrics: NewMetrics(string(role), overlays), Log: log,
+			Table: o.table, Overlays: overlays, Ranker: ranker, Metrics: NewMetrics(string(role), overlays), Log: log,
 		}
 	}
-	s.bm25 = retriever(identity.RoleBM25, must[Ranker](t)(NewLexical(opened, v1alpha1.BM25Spec{})))
-	s.hnsw = retriever(identity.RoleHNSW, must[Ranker](t)(NewDense(index, hashed{}, "hashed")))
+	s.bm25 = retriever(identity.RoleBM25, must[Ranker](t)(NewLexical(o.numbers, o.bm25, v1alpha1.BM25Spec{})))
+	s.hnsw = retriever(identity.RoleHNSW, must[Ranker](t)(NewDense(o.numbers, o.hnsw, hashed{}, "hashed")))
 	for _, r := range []*Retriever{s.bm25, s.hnsw} {
-		if err := r.SelfQuery(Texts(passages)); err != nil && len(chunks) > 0 {
+		if err := r.SelfQuery(Texts(o.passages)); err != nil && o.passages.Len() > 0 {
 			t.Fatal(err)
 		}
 	}
@@ -210,7 +247,7 @@ func newStack(t *testing.T, documents []document, recipe v1alpha1.RetrievalSpec)
 	}
 	s.gateway = &Gateway{
 		Tenant: "acme", Index: "support-acme-1", Signer: must[*identity.Signer](t)(identity.NewSigner(testStack, private)),
-		Table: table, Chunks: passages, Overlays: overlays, Metrics: NewMetrics("gateway", overlays), Log: log,
+		Table: o.table, Chunks: o.passages, Overlays: overlays, Metrics: NewMetrics("gateway", overlays), Log: log,
 	}
 	if err := s.gateway.SetRecipe(recipe, v1alpha1.EmbeddingSpec{Model: embed.Static256}, Peers{"http://bm25", "http://hnsw/", "http://reranker"}); err != nil {
 		t.Fatal(err)

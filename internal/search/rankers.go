@@ -1,7 +1,9 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -9,6 +11,7 @@ import (
 	"quarry.dev/quarry/internal/bm25"
 	"quarry.dev/quarry/internal/embed"
 	"quarry.dev/quarry/internal/hnsw"
+	"quarry.dev/quarry/internal/segment"
 )
 
 const (
@@ -19,12 +22,16 @@ const (
 )
 
 type lexical struct {
-	segment *bm25.Segment
-	k1, b   float64
+	numbers  *segment.Numbers
+	segments []*bm25.Segment
+	k1, b    float64
 }
 
-// NewLexical ranks by BM25.
-func NewLexical(segment *bm25.Segment, spec v1alpha1.BM25Spec) (Ranker, error) {
+// NewLexical ranks by BM25 over all segments of an index.
+func NewLexical(numbers *segment.Numbers, segments []*bm25.Segment, spec v1alpha1.BM25Spec) (Ranker, error) {
+	if len(segments) != numbers.Segments() {
+		return nil, fmt.Errorf("bm25: %d segments are open, the index has %d", len(segments), numbers.Segments())
+	}
 	k1, err := decimal("bm25.k1", spec.K1, defaultK1, 100)
 	if err != nil {
 		return nil, err
@@ -33,66 +40,166 @@ func NewLexical(segment *bm25.Segment, spec v1alpha1.BM25Spec) (Ranker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lexical{segment, k1, b}, nil
+	return lexical{numbers, segments, k1, b}, nil
+}
+
+// questions are one for each segment.
+func (l lexical) questions(query string, allow *roaring.Bitmap, k int) []bm25.Query {
+	out := make([]bm25.Query, len(l.segments))
+	for i, part := range l.numbers.Locals(allow) {
+		out[i] = bm25.Query{Text: query, Allow: part, K: k, K1: l.k1, B: l.b}
+	}
+	return out
+}
+
+// statistics are those of all that may be seen, in whatever segment; nil where one segment has them all.
+func (l lexical) statistics(questions []bm25.Query) (*bm25.Statistics, error) {
+	if len(l.segments) == 1 {
+		return nil, nil
+	}
+	sum := &bm25.Statistics{}
+	for i, s := range l.segments {
+		part, err := s.Statistics(questions[i])
+		if err != nil {
+			return nil, err
+		}
+		sum.Add(part)
+	}
+	return sum, nil
 }
 
 func (l lexical) Search(query string, allow *roaring.Bitmap, k int) (Ranking, error) {
-	result, err := l.segment.Search(bm25.Query{Text: query, Allow: allow, K: k, K1: l.k1, B: l.b})
+	questions := l.questions(query, allow, k)
+	over, err := l.statistics(questions)
 	if err != nil {
 		return Ranking{}, err
 	}
-	hits := make([]ChunkHit, len(result.Hits))
-	for i, h := range result.Hits {
-		hits[i] = ChunkHit(h)
+	var out Ranking
+	for i, s := range l.segments {
+		result, err := s.SearchWith(over, questions[i])
+		if err != nil {
+			return Ranking{}, err
+		}
+		out.Bound = result.Bound
+		for _, h := range result.Hits {
+			if out.Hits, err = appendHit(out.Hits, l.numbers, i, h.Chunk, h.Score); err != nil {
+				return Ranking{}, err
+			}
+		}
 	}
-	return Ranking{Hits: hits, Bound: result.Bound}, nil
+	out.Hits = best(out.Hits, k, len(l.segments))
+	return out, nil
 }
 
 func (l lexical) Score(query string, allow *roaring.Bitmap, chunks []uint32) ([]float64, error) {
-	return l.segment.Score(bm25.Query{Text: query, Allow: allow, K1: l.k1, B: l.b}, chunks)
+	questions := l.questions(query, allow, 0)
+	over, err := l.statistics(questions)
+	if err != nil {
+		return nil, err
+	}
+	return scoreParts(l.numbers, chunks, func(segment int, local []uint32) ([]float64, error) {
+		return l.segments[segment].ScoreWith(over, questions[segment], local)
+	})
+}
+
+// appendHit renames a hit of a segment. A segment returns nothing dead; should it, there is no answer.
+func appendHit(hits []ChunkHit, n *segment.Numbers, i int, local uint32, score float64) ([]ChunkHit, error) {
+	chunk, ok := n.Number(i, local)
+	if !ok {
+		return nil, fmt.Errorf("segment %d returned a chunk that does not live", i)
+	}
+	return append(hits, ChunkHit{chunk, score}), nil
+}
+
+// best are the k best by (score descending, chunk ascending) of what the segments returned, each in that order.
+func best(hits []ChunkHit, k, segments int) []ChunkHit {
+	if segments > 1 {
+		slices.SortFunc(hits, func(a, b ChunkHit) int {
+			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Chunk, b.Chunk))
+		})
+	}
+	return hits[:min(len(hits), max(k, 0))]
+}
+
+// scoreParts lets each segment score its own of these chunks; a chunk that does not live scores 0.
+func scoreParts(n *segment.Numbers, chunks []uint32, score func(segment int, local []uint32) ([]float64, error)) ([]float64, error) {
+	local, at := make([][]uint32, n.Segments()), make([][]int, n.Segments())
+	for i, chunk := range chunks {
+		if s, own, ok := n.Place(chunk); ok {
+			local[s], at[s] = append(local[s], own), append(at[s], i)
+		}
+	}
+	scores := make([]float64, len(chunks))
+	for s := range local {
+		if len(local[s]) == 0 {
+			continue
+		}
+		part, err := score(s, local[s])
+		if err != nil {
+			return nil, err
+		}
+		for j, i := range at[s] {
+			scores[i] = part[j]
+		}
+	}
+	return scores, nil
 }
 
 type dense struct {
-	index   *hnsw.Index
-	encoder embed.Encoder
+	numbers  *segment.Numbers
+	segments []*hnsw.Index
+	encoder  embed.Encoder
 }
 
-// NewDense ranks by the cosine of vectors. The encoder must be the one that the index was built with.
-func NewDense(index *hnsw.Index, encoder embed.Encoder, builtWith string) (Ranker, error) {
+// NewDense ranks by the cosine of vectors over all segments of an index. The encoder must be the one that it was built with.
+func NewDense(numbers *segment.Numbers, segments []*hnsw.Index, encoder embed.Encoder, builtWith string) (Ranker, error) {
+	if len(segments) != numbers.Segments() {
+		return nil, fmt.Errorf("hnsw: %d segments are open, the index has %d", len(segments), numbers.Segments())
+	}
 	if encoder.Digest() != builtWith {
 		return nil, fmt.Errorf("embedding model: this image holds %s, the index was built with %s: serve it with the image that built it", encoder.Digest(), builtWith)
 	}
-	if index.Len() > 0 && index.Dimensions() != encoder.Dimensions() {
-		return nil, fmt.Errorf("embedding model: has %d dimensions, the index %d: build the index again", encoder.Dimensions(), index.Dimensions())
+	for _, s := range segments {
+		if s.Len() > 0 && s.Dimensions() != encoder.Dimensions() {
+			return nil, fmt.Errorf("embedding model: has %d dimensions, the index %d: build the index again", encoder.Dimensions(), s.Dimensions())
+		}
 	}
-	return dense{index, encoder}, nil
+	return dense{numbers, segments, encoder}, nil
 }
 
+// Search asks each segment for the k best; how each was searched is its own plan.
 func (d dense) Search(query string, allow *roaring.Bitmap, k int) (Ranking, error) {
-	found, plan, err := d.index.Search(d.encoder.Encode([]string{query})[0], allow, k, max(2*k, minEf))
-	if err != nil {
-		return Ranking{}, err
+	vector := d.encoder.Encode([]string{query})[0]
+	var out Ranking
+	var plans []hnsw.Plan
+	for i, part := range d.numbers.Locals(allow) {
+		found, plan, err := d.segments[i].Search(vector, part, k, max(2*k, minEf))
+		if err != nil {
+			return Ranking{}, err
+		}
+		for _, h := range found {
+			if out.Hits, err = appendHit(out.Hits, d.numbers, i, h.Chunk, h.Score); err != nil {
+				return Ranking{}, err
+			}
+		}
+		if plan.Branch != hnsw.Nothing {
+			out.Bound = 1 // of a cosine
+		}
+		plans = append(plans, plan)
 	}
-	hits := make([]ChunkHit, len(found))
-	for i, h := range found {
-		hits[i] = ChunkHit(h)
-	}
-	out := Ranking{Hits: hits, Plan: plan}
-	if plan.Branch != hnsw.Nothing {
-		out.Bound = 1 // of a cosine
-	}
+	out.Hits, out.Plan = best(out.Hits, k, len(d.segments)), plans
 	return out, nil
 }
 
 func (d dense) Score(query string, allow *roaring.Bitmap, chunks []uint32) ([]float64, error) {
-	scores, err := d.index.Score(d.encoder.Encode([]string{query})[0], chunks)
-	if err != nil {
-		return nil, err
-	}
+	vector := d.encoder.Encode([]string{query})[0]
+	scores, err := scoreParts(d.numbers, chunks, func(segment int, local []uint32) ([]float64, error) {
+		return d.segments[segment].Score(vector, local)
+	})
 	for i, chunk := range chunks {
-		if !allow.Contains(chunk) {
+		if err == nil && !allow.Contains(chunk) {
 			scores[i] = 0
 		}
 	}
-	return scores, nil
+	return scores, err
 }

@@ -168,7 +168,7 @@ func selfQueryFailed(ranks bool) error {
 }
 
 // Texts are the passages of an index, for a self-query.
-func Texts(chunks *segment.Chunks) iter.Seq[string] {
+func Texts(chunks *segment.Passages) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range chunks.Len() {
 			if !yield(chunks.At(i).Text) {

@@ -104,7 +104,7 @@ type retrieveResponse struct {
 	Bound float64    `json:"bound"`
 }
 
-// ChunkHit is a chunk by its number in the segment, which no user ever sees.
+// ChunkHit is a chunk by its number in the index, which no user ever sees.
 type ChunkHit struct {
 	Chunk uint32  `json:"chunk"`
 	Score float64 `json:"score"`
@@ -118,7 +118,7 @@ type Ranking struct {
 	Plan  any
 }
 
-// Ranker is one way to rank the chunks of a segment. No number that it returns may depend on chunks outside of allow. It is
+// Ranker is one way to rank the chunks of an index. No number that it returns may depend on chunks outside of allow. It is
 // safe for concurrent use, and does not change allow.
 type Ranker interface {
 	// Search returns the k best chunks of allow.

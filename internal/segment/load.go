@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/artifact"
 	"quarry.dev/quarry/internal/bm25"
@@ -48,14 +50,16 @@ func (r Role) files() ([]string, error) {
 	return nil, fmt.Errorf("role: is %q: use bm25, hnsw, gateway or all", r)
 }
 
-// Loaded is an index in memory, as far as its role needs it: the other fields are nil. The files are memory-mapped;
-// nothing may be used after Close.
+// Loaded is an index in memory, as far as its role needs it: the other fields are nil. Access and Chunks are of the whole
+// index; BM25 and HNSW are by segment, and Numbers say which of their chunks is which. The files are memory-mapped; nothing
+// may be used after Close.
 type Loaded struct {
 	Manifest artifact.Manifest
 	Access   *access.Table
-	Chunks   *Chunks
-	BM25     *bm25.Segment
-	HNSW     *hnsw.Index
+	Numbers  *Numbers
+	Chunks   *Passages
+	BM25     []*bm25.Segment
+	HNSW     []*hnsw.Index
 
 	maps [][]byte
 }
@@ -71,20 +75,92 @@ func Load(ctx context.Context, b artifact.Bucket, contentDigest, manifestDigest,
 	if l.Manifest, err = artifact.ReadManifest(ctx, b, contentDigest, manifestDigest); err != nil {
 		return nil, err
 	}
-	if n := len(l.Manifest.Segments); n != 1 {
-		return nil, fmt.Errorf("manifest %s: has %d segments, this release serves exactly one: serve it with the image that built it", manifestDigest, n)
-	}
-	seg := l.Manifest.Segments[0]
-	data := map[string][]byte{}
-	for _, name := range files {
-		if data[name], err = l.file(ctx, b, seg, name, dir); err != nil {
+	parts := make([]part, len(l.Manifest.Segments))
+	for i, seg := range l.Manifest.Segments {
+		data := map[string][]byte{}
+		for _, name := range files {
+			if data[name], err = l.file(ctx, b, seg, name, dir); err != nil {
+				return nil, errors.Join(err, l.Close())
+			}
+		}
+		if parts[i], err = openPart(seg, data); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		if parts[i].dead, err = ReadTombstones(ctx, b, seg, parts[i].access); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
-	if err := l.open(seg, data); err != nil {
+	if err := l.join(parts); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// ReadTombstones returns the dead of a segment with that table, nil where all live, and checks them against the manifest.
+func ReadTombstones(ctx context.Context, b artifact.Bucket, seg artifact.SegmentRef, table *access.Table) (*roaring.Bitmap, error) {
+	if seg.Tombstones == nil {
+		return nil, nil
+	}
+	key, err := artifact.TombstonesKey(seg.Digest, seg.Tombstones.Digest)
+	if err != nil {
+		return nil, err
+	}
+	file, err := artifact.GetVerified(ctx, b, key, seg.Tombstones.Digest)
+	if err != nil {
+		return nil, err
+	}
+	dead, err := DecodeTombstones(file, table.Len())
+	if err != nil {
+		return nil, err
+	}
+	if n, chunks := dead.GetCardinality(), DeadChunks(table, dead); n != uint64(seg.Tombstones.Documents) || chunks != seg.Tombstones.Chunks {
+		return nil, fmt.Errorf("segment %s: %d documents with %d chunks are dead, the manifest says %d with %d: build the index again",
+			seg.Digest, n, chunks, seg.Tombstones.Documents, seg.Tombstones.Chunks)
+	}
+	return dead, nil
+}
+
+// DeadChunks counts the chunks of dead documents.
+func DeadChunks(table *access.Table, dead *roaring.Bitmap) (chunks uint32) {
+	for it := dead.Iterator(); it.HasNext(); {
+		chunks += table.Doc(int(it.Next())).Chunks
+	}
+	return chunks
+}
+
+// part is one open segment.
+type part struct {
+	access *access.Table
+	dead   *roaring.Bitmap
+	chunks *Chunks
+	bm25   *bm25.Segment
+	hnsw   *hnsw.Index
+}
+
+// join makes one index of its segments. All parts hold the same files, since all were opened for one role.
+func (l *Loaded) join(parts []part) (err error) {
+	var tables []*access.Table
+	var dead []*roaring.Bitmap
+	var chunks []*Chunks
+	for _, p := range parts {
+		tables, dead = append(tables, p.access), append(dead, p.dead)
+		if p.chunks != nil {
+			chunks = append(chunks, p.chunks)
+		}
+		if p.bm25 != nil {
+			l.BM25 = append(l.BM25, p.bm25)
+		}
+		if p.hnsw != nil {
+			l.HNSW = append(l.HNSW, p.hnsw)
+		}
+	}
+	if l.Access, l.Numbers, err = Merge(tables, dead); err != nil {
+		return err
+	}
+	if chunks != nil {
+		l.Chunks = NewPassages(l.Numbers, chunks)
+	}
+	return nil
 }
 
 func (l *Loaded) file(ctx context.Context, b artifact.Bucket, seg artifact.SegmentRef, name, dir string) ([]byte, error) {
@@ -129,35 +205,35 @@ func mapFile(path string) ([]byte, error) {
 	return m, nil
 }
 
-func (l *Loaded) open(seg artifact.SegmentRef, data map[string][]byte) (err error) {
-	if l.Access, err = access.DecodeTable(data[AccessFile]); err != nil {
-		return err
+func openPart(seg artifact.SegmentRef, data map[string][]byte) (p part, err error) {
+	if p.access, err = access.DecodeTable(data[AccessFile]); err != nil {
+		return p, err
 	}
-	counts := map[string]uint32{AccessFile: l.Access.Chunks()}
+	counts := map[string]uint32{AccessFile: p.access.Chunks()}
 	if file, ok := data[ChunksFile]; ok {
-		if l.Chunks, err = Open(file); err != nil {
-			return err
+		if p.chunks, err = Open(file); err != nil {
+			return p, err
 		}
-		counts[ChunksFile] = l.Chunks.Len()
+		counts[ChunksFile] = p.chunks.Len()
 	}
 	if file, ok := data[BM25File]; ok {
-		if l.BM25, err = bm25.Open(file); err != nil {
-			return err
+		if p.bm25, err = bm25.Open(file); err != nil {
+			return p, err
 		}
-		counts[BM25File] = l.BM25.Chunks()
+		counts[BM25File] = p.bm25.Chunks()
 	}
 	if file, ok := data[GraphFile]; ok {
-		if l.HNSW, err = hnsw.Open(data[VectorsFile], file); err != nil {
-			return err
+		if p.hnsw, err = hnsw.Open(data[VectorsFile], file); err != nil {
+			return p, err
 		}
-		counts[GraphFile] = uint32(l.HNSW.Len())
+		counts[GraphFile] = uint32(p.hnsw.Len())
 	}
 	for name, n := range counts {
 		if n != seg.Chunks {
-			return fmt.Errorf("segment %s: %s holds %d chunks, the manifest says %d: build the index again", seg.Digest, name, n, seg.Chunks)
+			return p, fmt.Errorf("segment %s: %s holds %d chunks, the manifest says %d: build the index again", seg.Digest, name, n, seg.Chunks)
 		}
 	}
-	return nil
+	return p, nil
 }
 
 // Close unmaps the files.

@@ -105,7 +105,7 @@ func TestBuildAndLoad(t *testing.T) {
 		t.Fatalf("chunks %+v\nbuild %+v", chunks, build)
 	}
 	l := b.load(build)
-	if l.Chunks.Len() != uint32(build.Chunks) || l.Access.Len() != 20 || l.HNSW.Len() != int(build.Chunks) {
+	if l.Chunks.Len() != uint32(build.Chunks) || l.Access.Len() != 20 || l.HNSW[0].Len() != int(build.Chunks) {
 		t.Fatalf("loaded %d chunks of %d documents", l.Chunks.Len(), l.Access.Len())
 	}
 	if c := l.Chunks.At(0); c.Context != "Topic 0" || strings.HasPrefix(c.Text, c.Context) {
