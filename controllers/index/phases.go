@@ -102,7 +102,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// prepareJobs applies what the Jobs stand on. The number of shards is that of the first time.
+// prepareJobs applies what the Jobs stand on. The number of shards and the parent are those of the first time.
 func (r *Reconciler) prepareJobs(ctx context.Context, s *scope) error {
 	if s.adopted {
 		return nil
@@ -116,7 +116,11 @@ func (r *Reconciler) prepareJobs(ctx context.Context, s *scope) error {
 	} else if err := desired.Conflict(live, s.index.UID); err != nil {
 		return err
 	}
-	s.jobs.Shards = desired.Shards(s.pipeline, live)
+	parent, err := r.parent(ctx, s)
+	if err != nil {
+		return err
+	}
+	s.jobs.Shards, s.jobs.Parent = desired.Shards(s.pipeline, live), desired.Parent(s.index, parent, live)
 	config, err := desired.JobsConfig(s.jobs)
 	if err != nil {
 		return err
@@ -127,6 +131,19 @@ func (r *Reconciler) prepareJobs(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// parent is the Index that this one builds upon, or nil: without it everything is written anew.
+func (r *Reconciler) parent(ctx context.Context, s *scope) (*v1alpha1.Index, error) {
+	if s.index.Spec.Parent == "" {
+		return nil, nil
+	}
+	parent := &v1alpha1.Index{}
+	err := r.Get(ctx, client.ObjectKey{Namespace: s.index.Namespace, Name: s.index.Spec.Parent}, parent)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return parent, err
 }
 
 // finish checks the artifact that the build reported, or that was found, and records it.
@@ -154,11 +171,11 @@ func (r *Reconciler) checkArtifact(ctx context.Context, s *scope, digest string)
 		return err
 	}
 	for _, segment := range manifest.Segments {
-		for name, file := range segment.Files {
-			key, err := artifact.SegmentKey(segment.Digest, name)
-			if err != nil {
-				return err
-			}
+		objects, err := segment.Objects()
+		if err != nil {
+			return err
+		}
+		for key, file := range objects {
 			info, err := s.bucket.Head(ctx, key)
 			if err != nil {
 				return err

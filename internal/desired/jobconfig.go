@@ -14,7 +14,7 @@ func jobConfig(in JobsInput) ([]byte, error) {
 	config := stage.Config{
 		Namespace: in.Index.Namespace, Pipeline: spec.PipelineRef.Name, Tenant: spec.Tenant, Corpus: spec.CorpusRef.Name,
 		Index: in.Index.Name, VersionDigest: spec.VersionDigest, Snapshot: spec.Snapshot.Digest,
-		ContentDigest: ContentDigest(in.Index), Image: spec.Image, Shards: in.Shards,
+		ContentDigest: ContentDigest(in.Index), Image: spec.Image, Shards: in.Shards, Parent: in.Parent,
 		Artifacts: Location(in.Corpus.Spec.Artifacts.S3.S3Location),
 		Indexing:  spec.Indexing, Retrieval: spec.Retrieval,
 	}

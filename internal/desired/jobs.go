@@ -1,14 +1,17 @@
 package desired
 
 import (
+	"encoding/json"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/stage"
 )
 
 // AnnotationShards stands on the ConfigMap of an Index and holds the number of shards that its Jobs were started
@@ -27,6 +30,8 @@ type JobsInput struct {
 	Index    *v1alpha1.Index
 	// Shards is the number of completions of the sharded stages; see Shards.
 	Shards int32
+	// Parent is the index whose segments the build keeps; see Parent.
+	Parent stage.Parent
 }
 
 // Stages are the Jobs that this Index needs, in their order. Without contexts there is nothing to contextualize.
@@ -54,6 +59,25 @@ func Shards(pipeline *v1alpha1.RetrievalPipeline, live *corev1.ConfigMap) int32 
 	return max(pipeline.Spec.Build.Shards, defaultShards)
 }
 
+// Parent is what the live ConfigMap says, so that it stays the same while the Jobs run. Where there is none (nil), it is the
+// artifact of the parent Index (nil: none), if that is of the same Corpus, and so in the same bucket, and of the same recipe.
+func Parent(index, parent *v1alpha1.Index, live *corev1.ConfigMap) stage.Parent {
+	if live != nil {
+		var config stage.Config
+		if err := json.Unmarshal([]byte(live.Data[configKey]), &config); err == nil {
+			return config.Parent
+		}
+	}
+	if parent == nil || parent.Status.Artifact == nil || parent.Spec.CorpusRef != index.Spec.CorpusRef ||
+		!equality.Semantic.DeepEqual(parent.Spec.Indexing, index.Spec.Indexing) {
+		return stage.Parent{}
+	}
+	return stage.Parent{ContentDigest: ContentDigest(parent), ManifestDigest: parent.Status.Artifact.Digest}
+}
+
+// configKey is where a ConfigMap holds what the Jobs read.
+const configKey = "config.json"
+
 // Completions is how many pods of the stage must succeed. The build makes one segment, so it is one.
 func (in JobsInput) Completions(stage Part) int32 {
 	if stage == BuildPart {
@@ -74,7 +98,7 @@ func JobsConfig(in JobsInput) (*corev1.ConfigMap, error) {
 			Namespace: in.Index.Namespace, Name: PartName(in.Index.Name, ConfigPart), Labels: Labels(in.Index),
 			Annotations: map[string]string{AnnotationShards: strconv.Itoa(int(in.Shards))},
 		},
-		Data: map[string]string{"config.json": string(text)},
+		Data: map[string]string{configKey: string(text)},
 	}, nil
 }
 

@@ -15,8 +15,11 @@ import (
 	"quarry.dev/quarry/internal/source"
 )
 
-// Build makes one segment of all documents that could be read, and the manifest. Equal snapshots and settings give equal
-// bytes. Without a single chunk it is a *NoChunksError, and nothing is written.
+// Build makes an index of all documents that could be read. It keeps the segments of the parent, where there is one of the
+// same settings: what was added or modified since goes into one new segment, what was modified or removed is marked dead in
+// the old ones, and what the policy of compaction takes goes into the new one too. Without a parent one segment has all.
+// Equal snapshots, settings and parents give equal bytes. Without a single chunk it is a *NoChunksError, and nothing is
+// written.
 func Build(ctx context.Context, e Env) (Report, error) {
 	s, err := e.settings()
 	if err != nil {
@@ -31,28 +34,92 @@ func Build(ctx context.Context, e Env) (Report, error) {
 		return Report{}, &NoChunksError{Documents: int(r.Documents), Failed: int(r.Failed)}
 	}
 	p := progress{out: e.Out, tell: e.Progress, report: &r, total: len(docs)}
-	made, err := e.assemble(ctx, s, docs)
+	parent, write, err := e.divide(ctx, s, docs)
 	if err != nil {
 		return Report{}, err
 	}
-	r.Chunks = int64(made.chunks)
-	seg, err := e.upload(ctx, made.files)
+	m, err := e.writeSegments(ctx, s, parent, write)
 	if err != nil {
 		return Report{}, err
 	}
-	seg.Documents, seg.Chunks = uint32(len(docs)), made.chunks
-	m := artifact.Manifest{
-		FormatVersion: artifact.FormatVersion, Snapshot: e.Config.Snapshot, IndexingDigest: jsonDigest(e.Config.Indexing),
-		Segments: []artifact.SegmentRef{seg},
-		Attestation: artifact.Attestation{EmbeddingModelDigest: s.encoder.Digest(), EmbeddingKernels: made.kernels, Dimensions: int32(s.encoder.Dimensions()),
-			Analyzer: analyzerName(e.Config.Indexing.BM25), FormatVersion: artifact.FormatVersion},
-		Counts: artifact.Counts{Documents: r.Documents, FailedDocuments: r.Failed, Chunks: r.Chunks, Tokens: r.Tokens},
-	}
+	r.Chunks = livingChunks(m)
+	m.Counts = artifact.Counts{Documents: r.Documents, FailedDocuments: r.Failed, Chunks: r.Chunks, Tokens: r.Tokens}
 	if r.Manifest, r.ManifestDigest, err = artifact.WriteManifest(ctx, e.Artifacts, e.Config.ContentDigest, m); err != nil {
 		return Report{}, err
 	}
 	p.line(len(docs))
 	return e.leave(ctx, r)
+}
+
+// divide returns what is kept of the parent, and the documents that must be written.
+func (e Env) divide(ctx context.Context, s settings, docs []source.Entry) (base, []source.Entry, error) {
+	parent, err := e.openBase(ctx, s)
+	if err != nil || len(parent.segments) == 0 {
+		return base{}, docs, err
+	}
+	fresh, err := parent.bury(docs)
+	if err != nil {
+		return base{}, nil, err
+	}
+	cache, err := artifact.OpenCache(ctx, e.Artifacts, NameChunk, s.chunk)
+	if err != nil {
+		return base{}, nil, err
+	}
+	chunked, err := readAll(ctx, cache, NameChunk, fresh, decodeChunks)
+	if err != nil {
+		return base{}, nil, err
+	}
+	added := uint64(0)
+	for _, d := range chunked {
+		added += uint64(len(d.Chunks))
+	}
+	return parent, parent.compact(docs, fresh, added), nil
+}
+
+// writeSegments stores the new segment, if anything is to be written, and the tombstones of those that are kept.
+func (e Env) writeSegments(ctx context.Context, s settings, parent base, write []source.Entry) (artifact.Manifest, error) {
+	m := artifact.Manifest{
+		FormatVersion: artifact.FormatVersion, Snapshot: e.Config.Snapshot, IndexingDigest: e.indexingDigest(s),
+		Attestation: artifact.Attestation{EmbeddingModelDigest: s.encoder.Digest(), Dimensions: int32(s.encoder.Dimensions()),
+			Analyzer: analyzerName(e.Config.Indexing.BM25), FormatVersion: artifact.FormatVersion},
+	}
+	var kernels []string
+	var err error
+	if m.Segments, err = parent.refs(ctx, e.Artifacts); err != nil {
+		return m, err
+	}
+	if len(m.Segments) > 0 {
+		m.Parent = e.Config.Parent.ManifestDigest
+		kernels = strings.Split(parent.manifest.Attestation.EmbeddingKernels, ",")
+	}
+	if len(write) > 0 {
+		made, err := e.assemble(ctx, s, write)
+		if err != nil {
+			return m, err
+		}
+		seg, err := e.upload(ctx, made.files)
+		if err != nil {
+			return m, err
+		}
+		seg.Documents, seg.Chunks = uint32(len(write)), made.chunks
+		m.Segments, kernels = append(m.Segments, seg), append(kernels, made.kernels...)
+	}
+	slices.Sort(kernels)
+	m.Attestation.EmbeddingKernels = strings.Trim(strings.Join(slices.Compact(kernels), ","), ",")
+	return m, nil
+}
+
+// indexingDigest covers all that decides what a document becomes.
+func (e Env) indexingDigest(s settings) string { return jsonDigest(e.Config.Indexing, s.embed) }
+
+func livingChunks(m artifact.Manifest) (chunks int64) {
+	for _, s := range m.Segments {
+		chunks += int64(s.Chunks)
+		if s.Tombstones != nil {
+			chunks -= int64(s.Tombstones.Chunks)
+		}
+	}
+	return chunks
 }
 
 // allReadable joins the shards in key order and sums their reports.
@@ -73,11 +140,11 @@ func (e Env) allReadable(ctx context.Context, r *Report) (docs []source.Entry, e
 	return docs, nil
 }
 
-// assembly is a segment before it is stored. kernels are all those that made a vector of it, sorted, with commas between them.
+// assembly is a segment before it is stored. kernels are those that made its vectors.
 type assembly struct {
 	files   map[string][]byte
 	chunks  uint32
-	kernels string
+	kernels []string
 }
 
 // assemble makes the segment. The number of a chunk is its rank by (document, position).
@@ -125,15 +192,13 @@ func (e Env) assemble(ctx context.Context, s settings, docs []source.Entry) (mad
 	return made, err
 }
 
-func kernelsOf(vectors []embedded) string {
-	var names []string
+func kernelsOf(vectors []embedded) (names []string) {
 	for _, v := range vectors {
 		if len(v.vectors) > 0 {
 			names = append(names, v.kernels)
 		}
 	}
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ",")
+	return names
 }
 
 // analyzerName is the name by which a segment remembers its analyzer.

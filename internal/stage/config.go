@@ -56,6 +56,8 @@ type Config struct {
 	ContentDigest string `json:"contentDigest"`
 	Image         string `json:"image"`
 	Shards        int32  `json:"shards,omitempty"`
+	// Parent is the index whose segments the build keeps; it is set for the Jobs only.
+	Parent Parent `json:"parent,omitzero"`
 
 	Source    Location `json:"source"`
 	Artifacts Location `json:"artifacts"`

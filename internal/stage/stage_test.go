@@ -23,6 +23,7 @@ type bench struct {
 	src, art *artifact.Memory
 	env      Env
 	out      bytes.Buffer
+	before   artifact.Manifest // of the parent, where a test says so
 }
 
 func newBench(t *testing.T, documents int) *bench {
