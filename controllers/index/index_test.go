@@ -190,6 +190,54 @@ var _ = Describe("an Index", func() {
 		}
 	})
 
+	It("keeps the segments of its parent, and says how many there are", func(ctx context.Context) {
+		w := newWorld(ctx, handbook(8))
+		first := w.index(100, v1alpha1.ContextHeading)
+		Expect(api.Create(ctx, first)).To(Succeed())
+		Eventually(condition(ctx, first, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
+		Expect(get(ctx, first).Status.Artifact.Segments).To(Equal(int32(1)))
+
+		_, err := buckets.SourceOf(w.corpus).Put(ctx, "03.md", []byte("# Leave 3\n\nThere is none.\n"), artifact.Condition{})
+		Expect(err).NotTo(HaveOccurred())
+		w.sync(ctx)
+		second := w.index(100, v1alpha1.ContextHeading)
+		second.Spec.Parent = first.Name
+		Expect(api.Create(ctx, second)).To(Succeed())
+		Eventually(condition(ctx, second, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
+		live := get(ctx, second)
+		Expect(live.Status.Artifact.Segments).To(Equal(int32(2)))
+		Expect(live.Status.Counts.Documents).To(Equal(int64(8)))
+
+		// A recipe of its own has nothing of the parent.
+		other := w.index(100, v1alpha1.ContextNone)
+		other.Spec.Parent = second.Name
+		Expect(api.Create(ctx, other)).To(Succeed())
+		Eventually(condition(ctx, other, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
+		Expect(get(ctx, other).Status.Artifact.Segments).To(Equal(int32(1)))
+	})
+
+	It("takes Ready away when the tombstones of a kept segment are gone", func(ctx context.Context) {
+		w := newWorld(ctx, handbook(8))
+		first := w.index(100, v1alpha1.ContextHeading)
+		Expect(api.Create(ctx, first)).To(Succeed())
+		Eventually(condition(ctx, first, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
+		Expect(buckets.SourceOf(w.corpus).Delete(ctx, "03.md")).To(Succeed())
+		w.sync(ctx)
+		second := w.index(100, v1alpha1.ContextHeading)
+		second.Spec.Parent = first.Name
+		Expect(api.Create(ctx, second)).To(Succeed())
+		Eventually(condition(ctx, second, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
+		bucket := buckets.ArtifactsOf(w.corpus)
+		Expect(bucket.List(ctx, "segments/", func(i artifact.Info) error {
+			if strings.Contains(i.Key, "tombstones") {
+				return bucket.Delete(ctx, i.Key)
+			}
+			return nil
+		})).To(Succeed())
+		Eventually(condition(ctx, second, v1alpha1.ConditionReady)).Should(is("False", v1alpha1.ReasonArtifactsUnavailable))
+		Expect(condition(ctx, first, v1alpha1.ConditionReady)().Status).To(Equal(metav1.ConditionTrue))
+	})
+
 	It("counts a document that cannot be read, and goes on without it", func(ctx context.Context) {
 		documents := handbook(3)
 		documents["poison.md"] = ""

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"quarry.dev/quarry/api/v1alpha1"
+	"quarry.dev/quarry/internal/stage"
 )
 
 var updateJobs = flag.Bool("update-jobs", false, "write the golden files anew")
@@ -65,6 +67,49 @@ func TestJobsGolden(t *testing.T) {
 	}
 	for name, obj := range objects {
 		golden(t, name, obj)
+	}
+}
+
+// TestParent: a parent counts only in the same bucket and of the same recipe, and stays what it was when the Jobs began.
+func TestParent(t *testing.T) {
+	in := jobsInput()
+	artifactOf := func(change func(*v1alpha1.Index)) *v1alpha1.Index {
+		parent := in.Index.DeepCopy()
+		parent.Name, parent.Spec.Snapshot.Digest = "support-acme-0", "sha256:"+strings.Repeat("ab", 32)
+		parent.Status.Artifact = &v1alpha1.ArtifactStatus{Digest: "sha256:" + strings.Repeat("cd", 32)}
+		change(parent)
+		return parent
+	}
+	good := artifactOf(func(*v1alpha1.Index) {})
+	want := stage.Parent{ContentDigest: ContentDigest(good), ManifestDigest: good.Status.Artifact.Digest}
+	if got := Parent(in.Index, good, nil); got != want {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+	for name, parent := range map[string]*v1alpha1.Index{
+		"none":           nil,
+		"not built":      artifactOf(func(p *v1alpha1.Index) { p.Status.Artifact = nil }),
+		"other corpus":   artifactOf(func(p *v1alpha1.Index) { p.Spec.CorpusRef.Name = "globex-docs" }),
+		"other recipe":   artifactOf(func(p *v1alpha1.Index) { p.Spec.Indexing.Chunking.Size = 128 }),
+		"other analyzer": artifactOf(func(p *v1alpha1.Index) { p.Spec.Indexing.BM25.Analyzer = "german" }),
+	} {
+		if got := Parent(in.Index, parent, nil); got != (stage.Parent{}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	in.Parent = want
+	live, err := JobsConfig(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Parent(in.Index, nil, live); got != want {
+		t.Errorf("the parent is gone, and with it what the Jobs began with: %+v", got)
+	}
+	in.Parent = stage.Parent{}
+	if live, err = JobsConfig(in); err != nil {
+		t.Fatal(err)
+	}
+	if got := Parent(in.Index, good, live); got != (stage.Parent{}) {
+		t.Errorf("a parent appears after the Jobs began: %+v", got)
 	}
 }
 
