@@ -8,9 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/artifact"
+	"quarry.dev/quarry/internal/embed"
+	"quarry.dev/quarry/internal/search"
 	"quarry.dev/quarry/internal/segment"
 	"quarry.dev/quarry/internal/source"
 )
@@ -71,7 +75,7 @@ func (b *bench) fresh() artifact.Manifest {
 	return other.manifest(build)
 }
 
-// sameContent checks that both hold the same passages of the same readers, under the same numbers.
+// sameContent checks that both hold the same passages of the same readers, under the same numbers, and rank them alike.
 func (b *bench) sameContent(content string, a, c artifact.Manifest) {
 	b.t.Helper()
 	load := func(m artifact.Manifest) *segment.Loaded {
@@ -90,6 +94,50 @@ func (b *bench) sameContent(content string, a, c artifact.Manifest) {
 			b.t.Fatalf("chunk %d: %s\nnot %s", i, got, want)
 		}
 	}
+	allow := x.Access.AllowSet(access.Identity{User: "ann"}, nil)
+	theirs, ours := b.rankers(y), b.rankers(x)
+	for i := range ours {
+		for _, query := range []string{"when does the granite quarry open", "Topic 7 closed on day 3", "the", "marble"} {
+			for _, k := range []int{1, 5, 1000} {
+				got, want := b.ranked(ours[i], query, allow, k), b.ranked(theirs[i], query, allow, k)
+				if got != want {
+					b.t.Fatalf("ranker %d, %q: %s\nnot %s", i, query, got, want)
+				}
+			}
+		}
+	}
+}
+
+// rankers are BM25 and vectors over what was loaded.
+func (b *bench) rankers(l *segment.Loaded) [2]search.Ranker {
+	b.t.Helper()
+	encoder, err := embed.Builtin(b.env.Config.Indexing.Embedding.Model)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	lexical, err := search.NewLexical(l.Numbers, l.BM25, b.env.Config.Indexing.BM25)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	dense, err := search.NewDense(l.Numbers, l.HNSW, encoder, l.Manifest.Attestation.EmbeddingModelDigest)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return [2]search.Ranker{lexical, dense}
+}
+
+// ranked is all that a ranker says of a query, but for its plan.
+func (b *bench) ranked(r search.Ranker, query string, allow *roaring.Bitmap, k int) string {
+	b.t.Helper()
+	found, err := r.Search(query, allow, k)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	scores, err := r.Score(query, allow, append(allow.ToArray(), allow.Maximum()+1))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return fmt.Sprint(found.Hits, found.Bound, scores)
 }
 
 func TestOneChangedDocumentOfAThousand(t *testing.T) {
