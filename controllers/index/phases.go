@@ -91,8 +91,8 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
 		return err
 	}
 	digest := artifact.Digest(body)
-	if err := r.checkArtifact(ctx, s, digest); broken(err) {
-		// Half an artifact is none: the Jobs make it whole.
+	if err := r.checkArtifact(ctx, s, digest); broken(err) || errors.Is(err, artifact.ErrFormat) {
+		// Half an artifact is none, and neither is one of another release: the Jobs make it whole.
 		return nil
 	} else if err != nil {
 		return err
