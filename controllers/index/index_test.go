@@ -216,6 +216,17 @@ var _ = Describe("an Index", func() {
 		Expect(get(ctx, other).Status.Artifact.Segments).To(Equal(int32(1)))
 	})
 
+	It("does not adopt an artifact of another release", func(ctx context.Context) {
+		w := newWorld(ctx, handbook(4))
+		index := w.index(100, v1alpha1.ContextHeading)
+		key := "indexes/" + strings.TrimPrefix(desired.ContentDigest(index), "sha256:") + "/manifest.json"
+		_, err := buckets.ArtifactsOf(w.corpus).Put(ctx, key, []byte(`{"formatVersion":"0"}`), artifact.Condition{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(api.Create(ctx, index)).To(Succeed())
+		Eventually(condition(ctx, index, v1alpha1.ConditionReady)).Should(is("True", v1alpha1.ReasonReady))
+		Expect(get(ctx, index).Status.Counts.Documents).To(Equal(int64(4)))
+	})
+
 	It("takes Ready away when the tombstones of a kept segment are gone", func(ctx context.Context) {
 		w := newWorld(ctx, handbook(8))
 		first := w.index(100, v1alpha1.ContextHeading)

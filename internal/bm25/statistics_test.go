@@ -99,7 +99,9 @@ func TestSegmentsScoreAsOne(t *testing.T) {
 					got = append(got, Hit{firsts[i] + h.Chunk, h.Score})
 				}
 			}
-			slices.SortFunc(got, func(a, b Hit) int { return compareScored(scored{int64(a.Score * fixed), a.Chunk}, scored{int64(b.Score * fixed), b.Chunk}) })
+			slices.SortFunc(got, func(a, b Hit) int {
+				return compareScored(scored{int64(a.Score * fixed), a.Chunk}, scored{int64(b.Score * fixed), b.Chunk})
+			})
 			if got = got[:min(len(got), q.K)]; !slices.Equal(got, want.Hits) {
 				t.Fatalf("seed %d, %d parts: %v\nof the whole: %v", seed, len(parts), got, want.Hits)
 			}
