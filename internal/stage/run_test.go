@@ -74,6 +74,24 @@ func TestRunOverS3(t *testing.T) {
 	if got := loaded.Chunks.At(0).Document; loaded.Access.Len() != 8 || got != "hand book/0+1.md" {
 		t.Fatalf("%d documents, the first is %q", loaded.Access.Len(), got)
 	}
+	// The next version is built upon this one.
+	c.Parent = Parent{ContentDigest: c.ContentDigest, ManifestDigest: c.ManifestDigest}
+	if _, err := src.Put(ctx, "hand book/3+1.md", []byte("# Part 3\n\nMarble.\n"), artifact.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	if synced, err = source.Sync(ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	c.Snapshot, c.ContentDigest = synced.Snapshot, artifact.Digest([]byte(synced.Snapshot))
+	c.ManifestDigest = runAll(t, etc, c).ManifestDigest
+	next, err := LoadServing(ctx, c, t.TempDir(), segment.RoleAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if got := next.Chunks.At(3).Text; next.Numbers.Segments() != 2 || next.Access.Len() != 8 || !strings.HasSuffix(got, "Marble.") {
+		t.Fatalf("%d segments, %d documents, the fourth says %q", next.Numbers.Segments(), next.Access.Len(), got)
+	}
 }
 
 // runAll runs every stage as a pod does and checks that each termination message names the report by its digest.
