@@ -272,11 +272,11 @@ func (b built) whole(ctx context.Context, art artifact.Bucket) (bool, error) {
 	}
 	whole := true
 	for _, seg := range m.Segments {
-		for name, file := range seg.Files {
-			key, err := artifact.SegmentKey(seg.Digest, name)
-			if err != nil {
-				return false, err
-			}
+		objects, err := seg.Objects()
+		if err != nil {
+			return false, err
+		}
+		for key, file := range objects {
 			switch _, err := artifact.GetVerified(ctx, art, key, file.Digest); {
 			case errors.Is(err, artifact.ErrNotFound):
 				whole = false

@@ -55,7 +55,7 @@ func (r Recipe) checkIndexing() error {
 	if t := i.Context.Type; t != v1alpha1.ContextNone && t != v1alpha1.ContextHeading {
 		return fmt.Errorf("indexing.context.type is %q: use Heading or None", t)
 	}
-	_, bm25 := search.NewLexical(nil, i.BM25)
+	_, _, bm25 := search.ParseBM25(i.BM25)
 	if bm25 != nil {
 		bm25 = fmt.Errorf("indexing.%w", bm25)
 	}

@@ -32,15 +32,20 @@ func NewLexical(numbers *segment.Numbers, segments []*bm25.Segment, spec v1alpha
 	if len(segments) != numbers.Segments() {
 		return nil, fmt.Errorf("bm25: %d segments are open, the index has %d", len(segments), numbers.Segments())
 	}
-	k1, err := decimal("bm25.k1", spec.K1, defaultK1, 100)
-	if err != nil {
-		return nil, err
-	}
-	b, err := decimal("bm25.b", spec.B, defaultB, 1)
+	k1, b, err := ParseBM25(spec)
 	if err != nil {
 		return nil, err
 	}
 	return lexical{numbers, segments, k1, b}, nil
+}
+
+// ParseBM25 returns the parameters of a recipe, or their defaults; the error names the one that is out of range.
+func ParseBM25(spec v1alpha1.BM25Spec) (k1, b float64, err error) {
+	if k1, err = decimal("bm25.k1", spec.K1, defaultK1, 100); err != nil {
+		return 0, 0, err
+	}
+	b, err = decimal("bm25.b", spec.B, defaultB, 1)
+	return k1, b, err
 }
 
 // questions are one for each segment.
