@@ -160,7 +160,7 @@ func (s *scan) complete(others []*term) error {
 }
 
 // lookUpWorth is how many postings are merged in the time that one takes to be looked up.
-const lookUpWorth = 8
+const lookUpWorth = 20
 
 // drop what has no more than short.
 func (s *scan) drop(short int64) {
