@@ -448,3 +448,25 @@ func BenchmarkBuild(b *testing.B) {
 		}
 	}
 }
+
+// TestWorthWalking holds the planner's rule at its edges: small sets and selective ones are scanned.
+func TestWorthWalking(t *testing.T) {
+	for _, tt := range []struct {
+		ef      int
+		share   float64
+		allowed int
+		want    bool
+	}{
+		{100, 1, 6_500, false},
+		{100, 1, 6_501, true},
+		{200, 1, 6_501, false},
+		{100, 0.6, 13_000, false}, // 65 * 167 / 0.6^0.4 = 13,316
+		{100, 0.6, 14_000, true},
+		{100, 0.29, 1_000_000, false},
+		{100, 0, 1_000_000, false},
+	} {
+		if got := worthWalking(tt.ef, tt.share, tt.allowed); got != tt.want {
+			t.Errorf("worthWalking(%d, %v, %d) = %v", tt.ef, tt.share, tt.allowed, got)
+		}
+	}
+}
