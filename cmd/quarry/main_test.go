@@ -116,7 +116,8 @@ func TestMistakesAreExplained(t *testing.T) {
 		"config.json":           {"serve", "bm25", "--etc", "none"},
 		"JOB_COMPLETION_INDEX":  {"chunk", "--etc", "none", "--termination-log", ""},
 		"unknown command":       {"serf"},
-		"accepts 1 arg(s)":      {"local", "build"},
+		"name one":              {"local", "build"},
+		"serch":                 {"local", "serch", "x"},
 		"unknown flag: --nodes": {"serve", "gateway", "--nodes"},
 	} {
 		if _, err := run(t, args...); err == nil || !strings.Contains(err.Error(), says) {
