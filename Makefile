@@ -73,6 +73,7 @@ bench-quality: ## Measure every bar of ranking quality; BAR=prefix chooses, DATA
 
 .PHONY: quality-docs
 quality-docs: ## Write the tables and charts of docs/quality.md anew; DATA=folder of labelled sets
+	mkdir -p bin docs/img
 	go run ./hack/bench/quality -data "$(or $(DATA),../shared/data)" -docs docs/quality.md -charts bin/charts.json
 	cd hack/plot && go run . -in ../../bin/charts.json -out ../../docs/img
 
