@@ -24,7 +24,7 @@ type Segment struct {
 	heads         []byte
 	dictionary    []byte
 	postings      []byte // with the padding
-	views         views
+	views         *views
 }
 
 // Open reads the header alone, so that it takes the same time for a file of any size; the file's digest is its reader's to
@@ -47,7 +47,7 @@ func Open(file []byte) (*Segment, error) {
 // layout cuts the body into its arrays; what they hold is checked by those who read them.
 func layout(body []byte) (*Segment, string, error) {
 	in := frame.NewCursor(body)
-	s := &Segment{chunks: in.Uint32(), terms: in.Uint32()}
+	s := &Segment{chunks: in.Uint32(), terms: in.Uint32(), views: newViews()}
 	blocks, nameLength := uint64(in.Uint32()), uint64(in.Uint32())
 	dictionary, postings := in.Uint64(), in.Uint64()
 	s.total = in.Uint64()

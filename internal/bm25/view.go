@@ -1,11 +1,11 @@
 package bm25
 
 import (
-	"container/list"
 	"sync"
 	"sync/atomic"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // view is a visible set, spread into bits, with the statistics that BM25 takes from it. It costs an eighth of a byte per
@@ -27,54 +27,28 @@ const (
 )
 
 // views remembers those of the allow sets that came last, by identity: an allow set must not change once it was used.
-type views struct {
-	mu     sync.Mutex
-	order  list.List // of *remembered, newest first
-	byRoot map[*roaring.Bitmap]*list.Element
-}
+type views = lru.Cache[*roaring.Bitmap, *view]
 
-type remembered struct {
-	allow *roaring.Bitmap
-	view  *view
+func newViews() *views {
+	cache, err := lru.New[*roaring.Bitmap, *view](keptViews)
+	if err != nil { // only for a size below 1
+		panic(err)
+	}
+	return cache
 }
 
 func (s *Segment) view(allow *roaring.Bitmap) *view {
 	if allow == nil {
 		return newView(s, roaring.New())
 	}
-	if v := s.views.get(allow); v != nil {
+	if v, ok := s.views.Get(allow); ok {
 		return v
 	}
 	v := newView(s, allow)
-	s.views.put(allow, v)
+	if first, ok, _ := s.views.PeekOrAdd(allow, v); ok {
+		return first
+	}
 	return v
-}
-
-func (c *views) get(allow *roaring.Bitmap) *view {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.byRoot[allow]
-	if !ok {
-		return nil
-	}
-	c.order.MoveToFront(e)
-	return e.Value.(*remembered).view
-}
-
-func (c *views) put(allow *roaring.Bitmap, v *view) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byRoot == nil {
-		c.byRoot = map[*roaring.Bitmap]*list.Element{}
-	}
-	if _, ok := c.byRoot[allow]; ok {
-		return
-	}
-	c.byRoot[allow] = c.order.PushFront(&remembered{allow, v})
-	if c.order.Len() > keptViews {
-		oldest := c.order.Remove(c.order.Back()).(*remembered)
-		delete(c.byRoot, oldest.allow)
-	}
 }
 
 // newView drops numbers beyond the segment.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/bm25"
@@ -154,6 +155,26 @@ type dense struct {
 	numbers  *segment.Numbers
 	segments []*hnsw.Index
 	encoder  embed.Encoder
+	vectors  *lru.Cache[asked, []float32]
+}
+
+// asked is a question of those who may see the same. A gateway asks it twice, to search and to score what the other
+// retriever found; its vector is kept in between, and never for others: that somebody else has asked would show in the time.
+type asked struct {
+	allow *roaring.Bitmap
+	query string
+}
+
+// keptVectors bounds the questions that are answered at the same time and embedded once.
+const keptVectors = 256
+
+func (d dense) vector(query string, allow *roaring.Bitmap) []float32 {
+	if v, ok := d.vectors.Get(asked{allow, query}); ok {
+		return v
+	}
+	v := d.encoder.Encode([]string{query})[0]
+	d.vectors.Add(asked{allow, query}, v)
+	return v
 }
 
 // NewDense ranks by the cosine of vectors over all segments of an index. The encoder must be the one that it was built with.
@@ -169,12 +190,13 @@ func NewDense(numbers *segment.Numbers, segments []*hnsw.Index, encoder embed.En
 			return nil, fmt.Errorf("embedding model: has %d dimensions, the index %d: build the index again", encoder.Dimensions(), s.Dimensions())
 		}
 	}
-	return dense{numbers, segments, encoder}, nil
+	vectors, err := lru.New[asked, []float32](keptVectors)
+	return dense{numbers, segments, encoder, vectors}, err
 }
 
 // Search asks each segment for the k best; how each was searched is its own plan.
 func (d dense) Search(query string, allow *roaring.Bitmap, k int) (Ranking, error) {
-	vector := d.encoder.Encode([]string{query})[0]
+	vector := d.vector(query, allow)
 	var out Ranking
 	var plans []hnsw.Plan
 	for i, part := range d.numbers.Locals(allow) {
@@ -197,7 +219,7 @@ func (d dense) Search(query string, allow *roaring.Bitmap, k int) (Ranking, erro
 }
 
 func (d dense) Score(query string, allow *roaring.Bitmap, chunks []uint32) ([]float64, error) {
-	vector := d.encoder.Encode([]string{query})[0]
+	vector := d.vector(query, allow)
 	scores, err := scoreParts(d.numbers, chunks, func(segment int, local []uint32) ([]float64, error) {
 		return d.segments[segment].Score(vector, local)
 	})

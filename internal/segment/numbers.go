@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"quarry.dev/quarry/internal/access"
 )
@@ -25,7 +25,7 @@ type Numbers struct {
 	runs []run
 	// own are, by segment, the positions of its runs.
 	own    [][]int
-	locals locals
+	locals *locals
 }
 
 // run is chunks first to first+chunks-1 of the index, which are local to local+chunks-1 of a segment.
@@ -40,7 +40,7 @@ func Merge(tables []*access.Table, dead []*roaring.Bitmap) (*access.Table, *Numb
 	if len(tables) == 0 || len(dead) != len(tables) {
 		return nil, nil, fmt.Errorf("segments: %d tables and %d sets of the dead: give one of each for at least one segment", len(tables), len(dead))
 	}
-	n := &Numbers{segments: len(tables), own: make([][]int, len(tables))}
+	n := &Numbers{segments: len(tables), own: make([][]int, len(tables)), locals: newLocals()}
 	if len(tables) == 1 && isEmpty(dead[0]) {
 		n.whole, n.total = true, tables[0].Chunks()
 		return tables[0], n, nil
@@ -147,11 +147,13 @@ func (n *Numbers) Locals(allow *roaring.Bitmap) []*roaring.Bitmap {
 		out[0] = allow
 		return out
 	}
-	if parts := n.locals.get(allow); parts != nil {
+	if parts, ok := n.locals.Get(allow); ok {
 		return parts
 	}
 	parts := n.split(allow)
-	n.locals.put(allow, parts)
+	if first, ok, _ := n.locals.PeekOrAdd(allow, parts); ok {
+		return first // the parts are known by identity too
+	}
 	return parts
 }
 
@@ -181,37 +183,14 @@ func (n *Numbers) split(allow *roaring.Bitmap) []*roaring.Bitmap {
 const keptLocals = 64
 
 // locals remembers the parts of those allow sets that came last, by identity.
-type locals struct {
-	mu    sync.Mutex
-	order []*roaring.Bitmap // least recently used first
-	parts map[*roaring.Bitmap][]*roaring.Bitmap
-}
+type locals = lru.Cache[*roaring.Bitmap, []*roaring.Bitmap]
 
-func (l *locals) get(allow *roaring.Bitmap) []*roaring.Bitmap {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	parts, ok := l.parts[allow]
-	if ok {
-		i := slices.Index(l.order, allow)
-		l.order = append(slices.Delete(l.order, i, i+1), allow)
+func newLocals() *locals {
+	cache, err := lru.New[*roaring.Bitmap, []*roaring.Bitmap](keptLocals)
+	if err != nil { // only for a size below 1
+		panic(err)
 	}
-	return parts
-}
-
-func (l *locals) put(allow *roaring.Bitmap, parts []*roaring.Bitmap) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.parts == nil {
-		l.parts = map[*roaring.Bitmap][]*roaring.Bitmap{}
-	}
-	if _, ok := l.parts[allow]; ok {
-		return
-	}
-	if len(l.order) == keptLocals {
-		delete(l.parts, l.order[0])
-		l.order = slices.Delete(l.order, 0, 1)
-	}
-	l.parts[allow], l.order = parts, append(l.order, allow)
+	return cache
 }
 
 // Passages are the living chunks of an index, by its numbers.

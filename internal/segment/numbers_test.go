@@ -163,8 +163,8 @@ func TestLocalsAreBounded(t *testing.T) {
 	for range 3 * keptLocals {
 		n.Locals(roaring.BitmapOf(1))
 	}
-	if len(n.locals.parts) != keptLocals || len(n.locals.order) != keptLocals || n.Locals(first)[0] == parts[0] {
-		t.Errorf("%d sets are kept", len(n.locals.parts))
+	if n.locals.Len() != keptLocals || n.Locals(first)[0] == parts[0] {
+		t.Errorf("%d sets are kept", n.locals.Len())
 	}
 }
 
