@@ -205,6 +205,7 @@ func mapFile(path string) ([]byte, error) {
 	return m, nil
 }
 
+// openPart opens the files that are there; the access table must be.
 func openPart(seg artifact.SegmentRef, data map[string][]byte) (p part, err error) {
 	if p.access, err = access.DecodeTable(data[AccessFile]); err != nil {
 		return p, err
@@ -230,10 +231,28 @@ func openPart(seg artifact.SegmentRef, data map[string][]byte) (p part, err erro
 	}
 	for name, n := range counts {
 		if n != seg.Chunks {
-			return p, fmt.Errorf("segment %s: %s holds %d chunks, the manifest says %d: build the index again", seg.Digest, name, n, seg.Chunks)
+			return p, fmt.Errorf("segment %s: %s holds %d chunks, not %d: build the index again", seg.Digest, name, n, seg.Chunks)
 		}
 	}
 	return p, nil
+}
+
+// Check reads all files of a segment through, as no pod does that serves it: each for itself, and that they hold the same
+// number of chunks. It is for those who have just written them, before anyone is told of them.
+func Check(seg artifact.SegmentRef, files map[string][]byte) error {
+	names, err := RoleAll.files()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, ok := files[name]; !ok {
+			return fmt.Errorf("segment %s: has no file %s", seg.Digest, name)
+		}
+	}
+	if _, err := openPart(seg, files); err != nil {
+		return err
+	}
+	return errors.Join(bm25.Check(files[BM25File]), hnsw.Check(files[VectorsFile], files[GraphFile]))
 }
 
 // Close unmaps the files.

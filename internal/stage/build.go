@@ -97,11 +97,11 @@ func (e Env) writeSegments(ctx context.Context, s settings, parent base, write [
 		if err != nil {
 			return m, err
 		}
-		seg, err := e.upload(ctx, made.files)
+		seg, err := e.upload(ctx, made)
 		if err != nil {
 			return m, err
 		}
-		seg.Documents, seg.Chunks = uint32(len(write)), made.chunks
+		seg.Documents = uint32(len(write))
 		m.Segments, kernels = append(m.Segments, seg), append(kernels, made.kernels...)
 	}
 	slices.Sort(kernels)
@@ -246,16 +246,20 @@ func (e Env) encode(postings *bm25.Builder, passages []segment.Chunk, matrix [][
 	return files, nil
 }
 
-func (e Env) upload(ctx context.Context, files map[string][]byte) (artifact.SegmentRef, error) {
-	seg := artifact.SegmentRef{Files: map[string]artifact.FileRef{}}
-	for name, body := range files {
+// upload stores a segment, if its files can be read back: what is stored once is kept by many versions.
+func (e Env) upload(ctx context.Context, made assembly) (artifact.SegmentRef, error) {
+	seg := artifact.SegmentRef{Files: map[string]artifact.FileRef{}, Chunks: made.chunks}
+	for name, body := range made.files {
 		seg.Files[name] = artifact.FileRef{Digest: artifact.Digest(body), Bytes: int64(len(body))}
 	}
 	var err error
 	if seg.Digest, err = artifact.SegmentDigest(seg.Files); err != nil {
 		return seg, err
 	}
-	for name, body := range files {
+	if err := segment.Check(seg, made.files); err != nil {
+		return seg, fmt.Errorf("the new segment is damaged, nothing of it was stored: %w: if it is so again on another node, report it", err)
+	}
+	for name, body := range made.files {
 		key, err := artifact.SegmentKey(seg.Digest, name)
 		if err != nil {
 			return seg, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -240,6 +241,49 @@ func TestNoChunks(t *testing.T) {
 	}
 	if slices.ContainsFunc(b.art.Keys(), func(k string) bool { return strings.HasPrefix(k, "indexes/") }) {
 		t.Fatal("an empty index left a manifest")
+	}
+}
+
+// TestADamagedNewFileIsNotStored: whatever byte of whatever file a build gets wrong, it fails before anything is stored that a
+// manifest could name.
+func TestADamagedNewFileIsNotStored(t *testing.T) {
+	b := newBench(t, 5)
+	b.sync()
+	b.run()
+	s, err := b.env.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := b.env.allReadable(ctx, &Report{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := b.env.assemble(ctx, s, docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made.files) != 5 {
+		t.Fatalf("a segment of %d files", len(made.files))
+	}
+	b.env.Artifacts = artifact.NewMemory()
+	for name, file := range made.files {
+		for _, at := range []int{0, 30, len(file) / 2, len(file) - 1} {
+			damaged := maps.Clone(made.files)
+			damaged[name] = bytes.Clone(file)
+			damaged[name][at] ^= 4
+			if _, err := b.env.upload(ctx, assembly{files: damaged, chunks: made.chunks}); err == nil || !strings.Contains(err.Error(), "nothing of it was stored") {
+				t.Errorf("%s, byte %d of %d is wrong: got %v", name, at, len(file), err)
+			}
+		}
+	}
+	if _, err := b.env.upload(ctx, assembly{files: made.files, chunks: made.chunks + 1}); err == nil {
+		t.Error("files of fewer chunks than were meant are stored")
+	}
+	if keys := b.env.Artifacts.(*artifact.Memory).Keys(); len(keys) > 0 {
+		t.Errorf("%d objects are stored, %q among them", len(keys), keys[0])
+	}
+	if _, err := b.env.upload(ctx, made); err != nil {
+		t.Errorf("the undamaged files: %v", err)
 	}
 }
 
