@@ -78,12 +78,13 @@ quality-docs: ## Write the tables and charts of docs/quality.md anew; DATA=folde
 	cd hack/plot && go run . -in ../../bin/charts.json -out ../../docs/img
 
 .PHONY: bench-engine
-bench-engine: ## Measure the index: bm25-* beside bleve and a naive scan, hnsw-* beside hnswlib; BAR=prefix chooses, DATA=folder of labelled sets
+bench-engine: ## Measure the index: bm25-* beside bleve and a naive scan, hnsw-* beside hnswlib, leak-* and decoders-*; BAR=prefix chooses, DATA=folder of labelled sets
 	go -C hack/bench/engine build -o ../../../bin/bench-engine .
 	go build -o bin/bench-engine-hnsw ./hack/bench/hnsw
 	@status=0; data="$(or $(DATA),../shared/data)"; \
-	case "$(BAR)" in hnsw*) ;; *) bin/bench-engine -bar "$(BAR)" -data "$$data" || status=1 ;; esac; \
-	case "$(BAR)" in bm25*) ;; *) bin/bench-engine-hnsw -bar "$(BAR)" -data "$$data/ann" || status=1 ;; esac; \
+	case "$(BAR)" in hnsw*|leak*|decoders*) ;; *) bin/bench-engine -bar "$(BAR)" -data "$$data" || status=1 ;; esac; \
+	case "$(BAR)" in bm25*|leak*|decoders*) ;; *) bin/bench-engine-hnsw -bar "$(BAR)" -data "$$data/ann" || status=1 ;; esac; \
+	case "$(BAR)" in bm25*|hnsw*) ;; *) hack/bench/leaks "$(BAR)" || status=1 ;; esac; \
 	exit $$status
 
 ##### the development cluster and the demonstration
