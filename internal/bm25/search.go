@@ -17,6 +17,10 @@ type Query struct {
 	Allow *roaring.Bitmap
 	K     int
 	K1, B float64
+	// Terms are those of Text where somebody has asked for them already; nil: they are taken from it.
+	Terms *Terms
+	// Floor is a score that hits must reach; where it is known early, a search is shorter.
+	Floor float64
 }
 
 // Hit is a chunk that holds a term of the query; Score is above 0.
@@ -47,7 +51,7 @@ func (s *Segment) SearchWith(over *Statistics, q Query) (Result, error) {
 		return Result{}, err
 	}
 	scan := scans.Get().(*scan)
-	scan.top.k, scan.view, scan.terms = q.K, p.view, p.terms
+	scan.top.k, scan.top.floor, scan.view, scan.terms = q.K, below(q.Floor), p.view, p.terms
 	if err := scan.collect(s.chunks); err != nil {
 		return Result{}, err // and what it left in its sums is not used again
 	}
@@ -139,7 +143,7 @@ func (s *Segment) plan(over *Statistics, q Query) (*plan, error) {
 		return nil, fmt.Errorf("bm25.b = %v: it must be from 0 to 1", q.B)
 	}
 	p := &plan{segment: s, view: s.view(q.Allow)}
-	words, chunks, tokens := s.queryTerms(q.Text), p.view.chunks, p.view.tokens
+	words, chunks, tokens := s.termsOf(q), p.view.chunks, p.view.tokens
 	if over != nil {
 		if len(over.Frequencies) != len(words) {
 			return nil, fmt.Errorf("statistics of %d terms, the question has %d: take them of the same question", len(over.Frequencies), len(words))

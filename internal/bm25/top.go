@@ -2,13 +2,15 @@ package bm25
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
-// top keeps the k best: a heap whose root is the worst of them.
+// top keeps the k best of those above the floor: a heap whose root is the worst of them.
 type top struct {
-	k    int
-	heap []scored
+	k     int
+	floor int64
+	heap  []scored
 }
 
 type scored struct {
@@ -24,15 +26,23 @@ func compareScored(a, b scored) int {
 // least is the score that a chunk behind all those offered must pass.
 func (t *top) least() int64 {
 	if len(t.heap) < t.k {
-		return 0
+		return t.floor
 	}
 	return t.heap[0].score
 }
 
-// offer a chunk that was not offered before; a score of 0 or less is none.
+// below is the greatest floor that keeps what scores as much, or no floor.
+func below(score float64) int64 {
+	if !(score > 0) {
+		return 0
+	}
+	return int64(math.Nextafter(min(score, maxBound), 0) * fixed)
+}
+
+// offer a chunk that was not offered before.
 func (t *top) offer(score int64, chunk uint32) {
 	switch offered := (scored{score, chunk}); {
-	case score <= 0:
+	case score <= t.floor:
 	case len(t.heap) < t.k:
 		t.heap = append(t.heap, offered)
 		t.up()

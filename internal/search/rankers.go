@@ -33,6 +33,11 @@ func NewLexical(numbers *segment.Numbers, segments []*bm25.Segment, spec v1alpha
 	if len(segments) != numbers.Segments() {
 		return nil, fmt.Errorf("bm25: %d segments are open, the index has %d", len(segments), numbers.Segments())
 	}
+	for i, s := range segments {
+		if first, own := segments[0].Analyzer().Name(), s.Analyzer().Name(); own != first {
+			return nil, fmt.Errorf("bm25: segments[%d] was analyzed as %q, segments[0] as %q: build the index again", i, own, first)
+		}
+	}
 	k1, b, err := ParseBM25(spec)
 	if err != nil {
 		return nil, err
@@ -49,11 +54,12 @@ func ParseBM25(spec v1alpha1.BM25Spec) (k1, b float64, err error) {
 	return k1, b, err
 }
 
-// questions are one for each segment.
+// questions are one for each segment; all segments of an index have one analyzer.
 func (l lexical) questions(query string, allow *roaring.Bitmap, k int) []bm25.Query {
 	out := make([]bm25.Query, len(l.segments))
+	terms := l.segments[0].Terms(query)
 	for i, part := range l.numbers.Locals(allow) {
-		out[i] = bm25.Query{Text: query, Allow: part, K: k, K1: l.k1, B: l.b}
+		out[i] = bm25.Query{Terms: terms, Allow: part, K: k, K1: l.k1, B: l.b}
 	}
 	return out
 }
@@ -74,6 +80,7 @@ func (l lexical) statistics(questions []bm25.Query) (*bm25.Statistics, error) {
 	return sum, nil
 }
 
+// Search asks one segment after another: the k-th best score so far tells the next one what is too low.
 func (l lexical) Search(query string, allow *roaring.Bitmap, k int) (Ranking, error) {
 	questions := l.questions(query, allow, k)
 	over, err := l.statistics(questions)
@@ -82,6 +89,9 @@ func (l lexical) Search(query string, allow *roaring.Bitmap, k int) (Ranking, er
 	}
 	var out Ranking
 	for i, s := range l.segments {
+		if len(out.Hits) == k {
+			questions[i].Floor = out.Hits[k-1].Score
+		}
 		result, err := s.SearchWith(over, questions[i])
 		if err != nil {
 			return Ranking{}, err
@@ -92,8 +102,10 @@ func (l lexical) Search(query string, allow *roaring.Bitmap, k int) (Ranking, er
 				return Ranking{}, err
 			}
 		}
+		if i > 0 && len(result.Hits) > 0 {
+			out.Hits = best(out.Hits, k)
+		}
 	}
-	out.Hits = best(out.Hits, k, len(l.segments))
 	return out, nil
 }
 
@@ -118,12 +130,10 @@ func appendHit(hits []ChunkHit, n *segment.Numbers, i int, local uint32, score f
 }
 
 // best are the k best by (score descending, chunk ascending) of what the segments returned, each in that order.
-func best(hits []ChunkHit, k, segments int) []ChunkHit {
-	if segments > 1 {
-		slices.SortFunc(hits, func(a, b ChunkHit) int {
-			return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Chunk, b.Chunk))
-		})
-	}
+func best(hits []ChunkHit, k int) []ChunkHit {
+	slices.SortFunc(hits, func(a, b ChunkHit) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Chunk, b.Chunk))
+	})
 	return hits[:min(len(hits), max(k, 0))]
 }
 
@@ -214,7 +224,7 @@ func (d dense) Search(query string, allow *roaring.Bitmap, k int) (Ranking, erro
 		}
 		plans = append(plans, plan)
 	}
-	out.Hits, out.Plan = best(out.Hits, k, len(d.segments)), plans
+	out.Hits, out.Plan = best(out.Hits, k), plans
 	return out, nil
 }
 
