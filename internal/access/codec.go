@@ -49,26 +49,33 @@ func DecodeTable(data []byte) (*Table, error) {
 	}
 	lists := make([]Allow, 0, min(r.peekCount(), 1<<16))
 	for range r.count() {
-		lists = append(lists, r.allow())
+		list := r.allow()
 		if r.err != nil {
 			return nil, r.err
 		}
+		// Once for each list, however many documents name it.
+		allow, err := NewAllow(list...)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		lists = append(lists, allow)
 	}
-	docs := make([]Doc, 0, min(r.peekCount(), 1<<20))
+	docs := make([]tableDoc, 0, min(r.peekCount(), 1<<20))
 	for range r.count() {
-		d := Doc{Key: r.string()}
+		d := tableDoc{key: r.string()}
 		list := r.uvarint()
-		if r.err == nil && list >= uint64(len(lists)) {
-			r.fail("document %q names allow list %d of %d", d.Key, list, len(lists))
-		}
-		d.FirstChunk, d.Chunks = r.uint32(), r.uint32()
-		if r.err == nil && len(docs) > 0 && docs[len(docs)-1].Key >= d.Key {
-			r.fail("documents are not in key order at %q", d.Key)
+		d.first, d.chunks = r.uint32(), r.uint32()
+		switch {
+		case r.err != nil:
+		case list >= uint64(len(lists)):
+			r.fail("document %q names allow list %d of %d", d.key, list, len(lists))
+		case d.key == "" || len(docs) > 0 && docs[len(docs)-1].key >= d.key:
+			r.fail("documents are not in key order at %q", d.key)
 		}
 		if r.err != nil {
 			return nil, r.err
 		}
-		d.Allow = lists[list]
+		d.list = uint32(list)
 		docs = append(docs, d)
 	}
 	if r.err == nil && len(r.data) > 0 {
@@ -77,8 +84,8 @@ func DecodeTable(data []byte) (*Table, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
-	t, err := NewTable(docs)
-	if err != nil {
+	t := &Table{docs: docs, lists: lists, cache: newAllowCache(defaultCacheEntries, defaultCacheBytes)}
+	if err := t.checkRanges(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return t, nil

@@ -108,7 +108,7 @@ func drain(body io.ReadCloser, key string, size int64, r Read) ([]byte, error) {
 // window checks r against an object of that size and returns the selected bytes.
 func (r Read) window(key string, data []byte) ([]byte, error) {
 	size := int64(len(data))
-	if r.Offset < 0 || r.Length < 0 || r.Offset > size || r.Offset+r.Length > size {
+	if r.Offset < 0 || r.Length < 0 || r.Offset > size || r.Length > size-r.Offset {
 		return nil, fmt.Errorf("range %d+%d of %q passes its %d bytes", r.Offset, r.Length, key, size)
 	}
 	if r.Length > 0 {

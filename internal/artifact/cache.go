@@ -119,7 +119,7 @@ func (c *Cache) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if s.offset < 0 || s.length < 0 || s.offset+s.length > int64(len(pack)) {
+	if s.offset < 0 || s.length < 0 || s.offset > int64(len(pack)) || s.length > int64(len(pack))-s.offset {
 		return nil, false, fmt.Errorf("%s%s.idx: value of %q passes the pack's end: delete the damaged object", c.folder, s.pack, key)
 	}
 	return slices.Clone(pack[s.offset : s.offset+s.length]), true, nil

@@ -103,7 +103,7 @@ func Open(file []byte) (*Chunks, error) {
 		return nil, chunksKind.Corrupt("names and records do not fill the file")
 	}
 	for i := range c.count {
-		if _, ok := c.decode(i); !ok {
+		if r, ok := c.record(i); !ok || !r.fields(func([]byte) {}) {
 			return nil, chunksKind.Corrupt("chunk %d cannot be decoded", i)
 		}
 	}
@@ -130,11 +130,27 @@ func (c *Chunks) At(i uint32) Chunk {
 	if i >= c.count {
 		return Chunk{}
 	}
-	chunk, _ := c.decode(i)
+	r, _ := c.record(i)
+	chunk := r.Chunk
+	chunk.Document = string(between(c.names, c.nameEnds, r.document))
+	var texts []string
+	r.fields(func(text []byte) { texts = append(texts, string(text)) })
+	if n := len(texts) - 2; n > 0 {
+		chunk.Headings = texts[:n:n]
+	}
+	chunk.Context, chunk.Text = texts[len(texts)-2], texts[len(texts)-1]
 	return chunk
 }
 
-func (c *Chunks) decode(i uint32) (Chunk, bool) {
+// record is a chunk whose numbers are read; its texts are left in the file.
+type record struct {
+	Chunk
+	document uint32
+	headings uint64
+	rest     *frame.Cursor
+}
+
+func (c *Chunks) record(i uint32) (record, bool) {
 	in := frame.NewCursor(between(c.records, c.recordEnds, i))
 	document := in.Uvarint()
 	ordinal, start, end := in.Uvarint(), in.Uvarint(), in.Uvarint()
@@ -142,19 +158,20 @@ func (c *Chunks) decode(i uint32) (Chunk, bool) {
 	headings := in.Uvarint()
 	if in.Bad() || document >= uint64(c.documents) || max(ordinal, start, end) > math.MaxUint32 ||
 		page != int64(int32(page)) || nanos >= 1e9 || headings > uint64(in.Len()) {
-		return Chunk{}, false
+		return record{}, false
 	}
-	chunk := Chunk{
-		Document: string(between(c.names, c.nameEnds, uint32(document))),
-		Ordinal:  uint32(ordinal), Start: uint32(start), End: uint32(end),
+	return record{document: uint32(document), headings: headings, rest: in, Chunk: Chunk{
+		Ordinal: uint32(ordinal), Start: uint32(start), End: uint32(end),
 		Page: int32(page), Modified: time.Unix(seconds, int64(nanos)).UTC(),
+	}}, true
+}
+
+// fields yields the headings, the context and the text, and tells whether they fill the record.
+func (r record) fields(yield func(text []byte)) bool {
+	for range r.headings + 2 {
+		yield(r.rest.Bytes(r.rest.Uvarint()))
 	}
-	for range headings {
-		chunk.Headings = append(chunk.Headings, string(in.Bytes(in.Uvarint())))
-	}
-	chunk.Context = string(in.Bytes(in.Uvarint()))
-	chunk.Text = string(in.Bytes(in.Uvarint()))
-	return chunk, !in.Bad() && in.Len() == 0
+	return !r.rest.Bad() && r.rest.Len() == 0
 }
 
 func between(b, ends []byte, i uint32) []byte {

@@ -1,11 +1,15 @@
 package source
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand"
+	"reflect"
+	"strings"
 	"testing"
 
 	"quarry.dev/quarry/internal/access"
+	"quarry.dev/quarry/internal/artifact"
 )
 
 func randomListing(r *rand.Rand) (out []Entry) {
@@ -106,5 +110,39 @@ func TestOverlayProperty(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestListingsThatRepeatUnpack: a listing in which every document has the same long list of readers is read, though it packs
+// so well that it is padded; one that unpacks to more than its size allows is refused.
+func TestListingsThatRepeatUnpack(t *testing.T) {
+	var list access.Allow
+	for i := range access.MaxAllow {
+		list = append(list, access.Principal{Type: access.Group, Name: fmt.Sprintf("group-%04d", i)})
+	}
+	var entries []Entry
+	for i := range 300 {
+		entries = append(entries, Entry{Key: fmt.Sprintf("d%03d.md", i), ETag: "e", Allow: list})
+	}
+	b := artifact.NewMemory()
+	digest, err := WriteSnapshot(t.Context(), b, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadSnapshot(t.Context(), b, digest)
+	if err != nil || !reflect.DeepEqual(got.Entries, entries) {
+		t.Fatalf("%d entries, %v", len(got.Entries), err)
+	}
+	key, _ := artifact.SnapshotKey(digest)
+	file, _, _ := b.Get(t.Context(), key)
+	padded := bytes.Index(file, []byte{0x50, 0x2a, 0x4d, 0x18})
+	if padded < 0 {
+		t.Fatal("it is not padded")
+	}
+	if _, err := b.Put(t.Context(), key, file[:padded], artifact.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSnapshot(t.Context(), b, digest); err == nil || !strings.Contains(err.Error(), "unpack to more") {
+		t.Errorf("without its padding: %v", err)
 	}
 }

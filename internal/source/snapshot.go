@@ -8,11 +8,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,43 +170,71 @@ func encode(entries []Entry) ([]byte, error) {
 	return compress(lines)
 }
 
+// Whoever reads a listing must know what it may unpack to, or a few bytes could fill the memory: at most unpackedTimes its size
+// and unpackedBase bytes beside it. A listing usually unpacks to five times its size; one that repeats long lists of readers to
+// much more, and is padded.
+const (
+	unpackedTimes = 32
+	unpackedBase  = 64 << 10
+	// listingWindow is that of the encoder: how far back a listing refers to itself, in bytes.
+	listingWindow = 8 << 20
+)
+
 func compress(lines []byte) ([]byte, error) {
 	var buf bytes.Buffer
-	w, err := zstd.NewWriter(&buf, zstd.WithEncoderConcurrency(1))
+	w, err := zstd.NewWriter(&buf, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(listingWindow))
 	if err != nil {
 		return nil, err
 	}
 	_, err = w.Write(lines)
 	err = errors.Join(err, w.Close())
-	return buf.Bytes(), err
+	return pad(buf.Bytes(), (len(lines)-unpackedBase+unpackedTimes-1)/unpackedTimes), err
+}
+
+// pad makes a file at least that long, by a frame that every decoder skips (RFC 8878, 3.1.2): magic word, length, zeros.
+func pad(file []byte, least int) []byte {
+	missing := least - len(file)
+	if missing <= 0 {
+		return file
+	}
+	file = append(file, 0x50, 0x2a, 0x4d, 0x18)
+	file = binary.LittleEndian.AppendUint32(file, uint32(missing))
+	return append(file, make([]byte, missing)...)
 }
 
 // readEntries streams the lines of a listing, checks that they are sorted, and returns the digest of the lines too.
 func readEntries(ctx context.Context, b artifact.Bucket, key string) (entries []Entry, digest string, err error) {
-	body, _, err := b.Open(ctx, key, artifact.Read{})
+	body, info, err := b.Open(ctx, key, artifact.Read{})
 	if err != nil {
 		return nil, "", err
 	}
 	defer body.Close()
-	z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1))
+	z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(listingWindow))
 	if err != nil {
 		return nil, "", fmt.Errorf("listing %q: %w", key, err)
 	}
 	defer z.Close()
 	h := sha256.New()
-	dec := json.NewDecoder(bufio.NewReader(io.TeeReader(z, h)))
+	unpacked := &io.LimitedReader{R: z, N: unpackedTimes*info.Size + unpackedBase + 1}
+	dec := json.NewDecoder(bufio.NewReader(io.TeeReader(unpacked, h)))
 	for {
-		var e Entry
-		err := dec.Decode(&e)
+		if len(entries) == cap(entries) {
+			entries = slices.Grow(entries, 64+len(entries)) // twice, where append takes a quarter more and copies more often
+		}
+		n := len(entries)
+		entries = append(entries, Entry{})
+		err := dec.Decode(&entries[n])
+		if unpacked.N <= 0 {
+			return nil, "", fmt.Errorf("listing %q: %d bytes unpack to more than a sync writes: delete it, and the next sync writes it anew", key, info.Size)
+		}
 		if errors.Is(err, io.EOF) {
-			return entries, "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
+			return entries[:n], "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 		}
 		if err != nil {
 			return nil, "", fmt.Errorf("listing %q: %w", key, err)
 		}
-		if n := len(entries); n > 0 && strings.Compare(entries[n-1].Key, e.Key) >= 0 {
-			return nil, "", fmt.Errorf("listing %q: is not sorted at %q", key, e.Key)
+		if n > 0 && strings.Compare(entries[n-1].Key, entries[n].Key) >= 0 {
+			return nil, "", fmt.Errorf("listing %q: is not sorted at %q", key, entries[n].Key)
 		}
-		entries = append(entries, e)
 	}
 }

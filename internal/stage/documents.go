@@ -180,7 +180,8 @@ func decodeVectors(dimensions int) func([]byte) (embedded, error) {
 		if len(value) == 0 || len(value) < 1+int(value[0]) {
 			return e, fmt.Errorf("%d bytes do not hold the name of the kernels", len(value))
 		}
-		e.kernels, value = string(value[1:1+value[0]]), value[1+value[0]:]
+		name := 1 + int(value[0])
+		e.kernels, value = string(value[1:name]), value[name:]
 		row := 4 * dimensions
 		if len(value)%row != 0 {
 			return e, fmt.Errorf("%d bytes are no rows of %d dimensions", len(value), dimensions)

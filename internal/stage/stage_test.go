@@ -20,14 +20,14 @@ import (
 var ctx = context.Background()
 
 type bench struct {
-	t        *testing.T
+	t        testing.TB
 	src, art *artifact.Memory
 	env      Env
 	out      bytes.Buffer
 	before   artifact.Manifest // of the parent, where a test says so
 }
 
-func newBench(t *testing.T, documents int) *bench {
+func newBench(t testing.TB, documents int) *bench {
 	b := &bench{t: t, src: artifact.NewMemory(), art: artifact.NewMemory()}
 	b.env = Env{Source: b.src, Artifacts: b.art, Out: &b.out, Config: Config{Index: "support-acme-1", Shards: 3,
 		Indexing: v1alpha1.IndexingSpec{
