@@ -51,11 +51,31 @@ func newIndex(s *scope, t *tenantScope) *v1alpha1.Index {
 			VersionDigest: desired.VersionDigest(version.Snapshot, version.RecipeDigest),
 		},
 	}
-	if t.service != nil {
-		index.Spec.Parent = t.service.Annotations[desired.AnnotationActiveIndex]
-	}
+	index.Spec.Parent = t.parentOf(index)
 	index.Labels = desired.Labels(index)
 	return index
+}
+
+// parentOf is what a new Index builds upon: the version that serves. Where that has another recipe, or none serves, it is the
+// newest that was built by this recipe, however it was judged: nothing is wrong with its segments, and to write all of them
+// anew for each snapshot would make a new recipe cost most while it is being tried.
+func (t *tenantScope) parentOf(index *v1alpha1.Index) string {
+	var newest *v1alpha1.Index
+	for _, built := range t.indexes {
+		if !desired.BuildsUpon(index, built) {
+			continue
+		}
+		if t.service != nil && built.Name == t.service.Annotations[desired.AnnotationActiveIndex] {
+			return built.Name
+		}
+		if newest == nil || newest.CreationTimestamp.Before(&built.CreationTimestamp) {
+			newest = built
+		}
+	}
+	if newest == nil {
+		return ""
+	}
+	return newest.Name
 }
 
 func (r *Reconciler) ensureStacks(ctx context.Context, s *scope, t *tenantScope) error {

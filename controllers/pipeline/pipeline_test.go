@@ -187,6 +187,46 @@ var _ = Describe("A rollout", func() {
 		Expect(w.active("support", "acme")).To(Equal(first))
 	})
 
+	It("builds upon what serves, whatever failed in between, and upon what failed where only that has the recipe", func(ctx SpecContext) {
+		w := newWorld(ctx)
+		w.corpus("docs", "one")
+		p := w.pipeline("support", "acme")
+		reject := func() (index v1alpha1.Index) {
+			w.reconcile("support")
+			for _, index = range w.indexes(p) {
+				if index.Status.Artifact == nil {
+					break
+				}
+			}
+			w.build(index.Name)
+			w.reconcile("support")
+			w.start(index.Name)
+			w.reconcile("support")
+			w.judge(index.Name, v1alpha1.VerdictFailed)
+			w.reconcile("support")
+			w.now = w.now.Add(time.Minute)
+			return index
+		}
+		first := reject()
+		Expect(first.Spec.Parent).To(BeEmpty())
+		w.snapshot("docs", "two")
+		serving := w.promote(p, "acme")
+		index := &v1alpha1.Index{}
+		Expect(w.get(serving, index)).To(Succeed())
+		Expect(index.Spec.Parent).To(Equal(first.Name), "nothing serves yet, and the segments are as good as any")
+		w.snapshot("docs", "three")
+		Expect(reject().Spec.Parent).To(Equal(serving))
+		w.snapshot("docs", "four")
+		Expect(reject().Spec.Parent).To(Equal(serving), "a failed version between two others is passed over")
+
+		w.changeChunking(p, 128)
+		other := reject()
+		Expect(other.Spec.Parent).To(BeEmpty(), "no segment is of the new recipe")
+		w.snapshot("docs", "five")
+		Expect(reject().Spec.Parent).To(Equal(other.Name), "what serves has another recipe, so every segment would be written anew")
+		Expect(w.active("support", "acme")).To(Equal(serving))
+	})
+
 	It("ends the previous stack after soak", func(ctx SpecContext) {
 		w := newWorld(ctx)
 		w.corpus("docs", "one")

@@ -59,8 +59,15 @@ func Shards(pipeline *v1alpha1.RetrievalPipeline, live *corev1.ConfigMap) int32 
 	return max(pipeline.Spec.Build.Shards, defaultShards)
 }
 
+// BuildsUpon tells whether an Index can keep segments of the parent (nil: none): that one must be built, of the same Corpus,
+// and so in the same bucket, and of the same recipe.
+func BuildsUpon(index, parent *v1alpha1.Index) bool {
+	return parent != nil && parent.Status.Artifact != nil && parent.Spec.CorpusRef == index.Spec.CorpusRef &&
+		equality.Semantic.DeepEqual(parent.Spec.Indexing, index.Spec.Indexing)
+}
+
 // Parent is what the live ConfigMap says, so that it stays the same while the Jobs run. Where there is none (nil), it is the
-// artifact of the parent Index (nil: none), if that is of the same Corpus, and so in the same bucket, and of the same recipe.
+// artifact of the parent Index, if this one can build upon it.
 func Parent(index, parent *v1alpha1.Index, live *corev1.ConfigMap) stage.Parent {
 	if live != nil {
 		var config stage.Config
@@ -68,8 +75,7 @@ func Parent(index, parent *v1alpha1.Index, live *corev1.ConfigMap) stage.Parent 
 			return config.Parent
 		}
 	}
-	if parent == nil || parent.Status.Artifact == nil || parent.Spec.CorpusRef != index.Spec.CorpusRef ||
-		!equality.Semantic.DeepEqual(parent.Spec.Indexing, index.Spec.Indexing) {
+	if !BuildsUpon(index, parent) {
 		return stage.Parent{}
 	}
 	return stage.Parent{ContentDigest: ContentDigest(parent), ManifestDigest: parent.Status.Artifact.Digest}

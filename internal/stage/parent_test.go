@@ -320,6 +320,20 @@ func TestAStorageThatDoesNotAnswerIsNoVerdict(t *testing.T) {
 	}
 }
 
+// TestCachesMayGoBetweenBuilds: what docs/operations.md says may be deleted is made again, and the segments are kept.
+func TestCachesMayGoBetweenBuilds(t *testing.T) {
+	b := newBench(t, 20)
+	first, _ := b.next()
+	b.follow(first)
+	b.remove("cache/")
+	b.put("d03.md", "# Changed\n\nThe granite quarry stays closed.\n")
+	_, m := b.next()
+	if len(m.Segments) != 2 || m.Segments[0].Tombstones == nil || m.Segments[1].Documents != 1 {
+		t.Fatalf("%+v", m.Segments)
+	}
+	b.sameContent(b.env.Config.ContentDigest, m, b.fresh())
+}
+
 func (b *bench) matching(part string) (keys []string) {
 	for _, key := range b.art.Keys() {
 		if strings.HasPrefix(key, part) || strings.HasSuffix(key, part) {
