@@ -226,6 +226,8 @@ type IndexStatus struct {
 // +kubebuilder:printcolumn:name="Recall",type=string,JSONPath=`.status.recall`
 // +kubebuilder:printcolumn:name="Serving",type=string,JSONPath=`.status.serving`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Model",type=string,priority=1,JSONPath=`.spec.indexing.embedding.model`
+// +kubebuilder:printcolumn:name="Rerank",type=string,priority=1,JSONPath=`.spec.retrieval.rerank.type`
 // +kubebuilder:printcolumn:name="Ready",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must have at most 63 characters, because labels carry it: choose a shorter name"
