@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -102,13 +103,12 @@ func (w *written) segmentFormats() []format {
 	return []format{
 		{name: "bm25.seg", sample: w.object("segments/", "/bm25.seg"), seal: sealFramed, times: 16, read: readBM25},
 		{name: "vectors.seg", sample: vectors, seal: sealFramed, times: 16, read: func(file []byte) error {
-			linked := bytes.Clone(graph)
-			if len(file) >= 4 { // the graph names the checksum of its vectors
-				copy(linked[36:40], file[len(file)-4:])
-			}
-			return readHNSW(file, sealFramed(linked))
+			return readHNSW(file, linked(graph, file))
 		}},
-		{name: "hnsw.seg", sample: graph, seal: sealFramed, times: 16, read: func(file []byte) error { return readHNSW(vectors, file) }},
+		{name: "hnsw.seg", sample: graph, seal: sealFramed, times: 16, hostile: map[string]func() []byte{
+			"a graph of more vectors":  func() []byte { return graphOf(300, vectors) },
+			"a graph of fewer vectors": func() []byte { return graphOf(20, vectors) },
+		}, read: func(file []byte) error { return readHNSW(vectors, file) }},
 		{name: "chunks.seg", sample: w.object("segments/", "/chunks.seg"), seal: sealFramed, times: 32, hostile: map[string]func() []byte{
 			"a long name of many chunks": longName,
 		}, read: func(file []byte) error {
@@ -186,6 +186,31 @@ func readHNSW(vectors, graph []byte) error {
 	}
 	_, scored := x.Score(q, []uint32{0, 5})
 	return errors.Join(append(errs, scored, hnsw.Check(vectors, graph))...)
+}
+
+// linked is a graph that names the checksum of those vectors, as the one that was built of them does.
+func linked(graph, vectors []byte) []byte {
+	graph = bytes.Clone(graph)
+	if len(vectors) >= 4 {
+		copy(graph[36:40], vectors[len(vectors)-4:])
+	}
+	return sealFramed(graph)
+}
+
+// graphOf is a graph of so many other vectors.
+func graphOf(n int, vectors []byte) []byte {
+	rng := rand.New(rand.NewPCG(uint64(n), 3))
+	in := make([][]float32, n)
+	for i := range in {
+		for range 256 {
+			in[i] = append(in[i], rng.Float32()-0.5)
+		}
+	}
+	_, graph, err := hnsw.Build(in, hnsw.Params{M: 16, EfConstruction: 64})
+	if err != nil {
+		panic(err)
+	}
+	return linked(graph, vectors)
 }
 
 // longName is a chunks.seg whose chunks all belong to one document with a long name.
