@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -91,8 +90,4 @@ func isTerminal(w io.Writer) bool {
 	}
 	stat, err := f.Stat()
 	return err == nil && stat.Mode()&os.ModeCharDevice != 0
-}
-
-func warnings(cmd *cobra.Command) *slog.Logger {
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

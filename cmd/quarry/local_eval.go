@@ -44,7 +44,7 @@ func (o *evalOptions) run(cmd *cobra.Command, args []string) error {
 		systems = append(systems, local.System(s))
 	}
 	meter := newMeter(cmd)
-	table, err := local.Compare(cmd.Context(), set, o.out, recipe, meter.Progress, warnings(cmd), systems...)
+	table, err := local.Compare(cmd.Context(), set, o.out, recipe, meter.Progress, local.Warnings(cmd.ErrOrStderr()), systems...)
 	meter.End()
 	if err != nil {
 		return err

@@ -53,7 +53,7 @@ func (o searchOptions) run(cmd *cobra.Command, question string) error {
 	if err := o.index(cmd); err != nil {
 		return err
 	}
-	s, err := local.Open(cmd.Context(), o.out, warnings(cmd))
+	s, err := local.Open(cmd.Context(), o.out, local.Warnings(cmd.ErrOrStderr()))
 	if err != nil {
 		return err
 	}

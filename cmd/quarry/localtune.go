@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"quarry.dev/quarry/internal/local"
 	"quarry.dev/quarry/internal/tune"
 	"quarry.dev/quarry/internal/tune/bench"
 )
@@ -96,7 +97,7 @@ func (o *tuneOptions) prepare(cmd *cobra.Command, args []string) (in tune.Input,
 		return in, nil, nil, err
 	}
 	in.Plan.Baseline = tune.Recipe{Indexing: recipe.Indexing, Retrieval: recipe.Retrieval}
-	b = &bench.Bench{Set: set, Parts: parts, Access: recipe.Access, Out: o.out, Log: warnings(cmd)}
+	b = &bench.Bench{Set: set, Parts: parts, Access: recipe.Access, Out: o.out, Log: local.Warnings(cmd.ErrOrStderr())}
 	if in.Subject, err = b.Subject(cmd.Context()); err != nil {
 		return in, nil, nil, err
 	}
