@@ -120,7 +120,7 @@ func (f format) consume(t testing.TB, what string, file []byte) (err error) {
 // read, whatever is sealed over the damage. What is cut short is always refused. It does not panic, nor allocate more than
 // a small multiple of the file.
 func TestDecodersSurviveDamage(t *testing.T) {
-	const leastFormats = 20
+	const leastFormats = 23
 	formats, files := formats(t), 0
 	for _, f := range formats {
 		t.Run(f.name, func(t *testing.T) {

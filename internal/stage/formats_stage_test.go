@@ -232,5 +232,5 @@ func FuzzCacheIndex(f *testing.F) { fuzzFormat(f, "cache .idx") }
 
 // FuzzOtherFiles are those that one decoder of the standard library reads, or that are a plain matrix.
 func FuzzOtherFiles(f *testing.F) {
-	fuzzFormat(f, "CURRENT", "OWNER", "cache .pack", "cached chunks", "cached contexts", "cached vectors", "report", "config.json", "eval set")
+	fuzzFormat(f, "CURRENT", "OWNER", "cache .pack", "cached chunks", "cached contexts", "cached vectors", "report", "config.json", "eval set", "eval report")
 }

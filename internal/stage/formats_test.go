@@ -14,10 +14,12 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"quarry.dev/quarry/api/v1alpha1"
 	"quarry.dev/quarry/internal/access"
 	"quarry.dev/quarry/internal/artifact"
 	"quarry.dev/quarry/internal/bm25"
 	"quarry.dev/quarry/internal/eval"
+	"quarry.dev/quarry/internal/gate"
 	"quarry.dev/quarry/internal/hnsw"
 	"quarry.dev/quarry/internal/segment"
 	"quarry.dev/quarry/internal/source"
@@ -278,6 +280,15 @@ func (w *written) place(key string, file []byte) error {
 	return err
 }
 
+var evalReport = eval.Report{
+	Run: "r", Index: "i", VersionDigest: "sha256:v", EvalSetDigest: "sha256:e", AccessEpoch: 7,
+	Questions: []eval.QuestionReport{{ID: "q1", Hits: []eval.HitReport{{Document: "d01.md", End: 5, Score: 0.5}}, Ranks: []int{1},
+		Values: map[string]float64{"Recall@10": 1}}},
+	Metrics: []eval.MetricReport{{Metric: eval.Metric{Name: eval.Recall, K: 10}, Value: 1, Upper: 1, Questions: 1, Paired: &eval.Paired{Baseline: 1}}},
+	Leaks:   eval.LeakReport{Probes: 3},
+	Stale:   []eval.StaleQuestion{{ID: "q2", Reason: "gone"}},
+}
+
 func (w *written) accessFormats() []format {
 	current := w.get(artifact.CurrentKey)
 	var now source.Current
@@ -313,5 +324,12 @@ func (w *written) accessFormats() []format {
 			read: func(file []byte) error { _, err := access.ParseSidecar(file); return err }},
 		{name: "eval set", sample: []byte(`{"id":"q1","question":"when does it open","as":{"user":"ann"},"evidence":[[{"document":"d01.md"}]]}`), text: true, times: 128,
 			read: func(file []byte) error { _, err := eval.ParseSet(file); return err }},
+		{name: "eval report", sample: must(json.Marshal(evalReport)), text: true, times: 256, read: func(file []byte) error {
+			var report eval.Report
+			err := json.Unmarshal(file, &report)
+			gate.Judge(v1alpha1.EvalRunSpec{Metrics: []v1alpha1.GateMetric{{Name: eval.Recall, K: 10, Minimum: "0.8"}}, MinQuestions: 1}, report)
+			_ = report.Text()
+			return err
+		}},
 	}
 }
