@@ -15,9 +15,9 @@ import (
 
 // Contextualize writes, for each chunk of a shard, what is indexed before its text.
 func Contextualize(ctx context.Context, e Env, shard int) (Report, error) {
-	return e.derive(ctx, NameContextualize, shard, func(s settings, docs []source.Entry, chunked []ChunkedDocument, _ [][]string) ([][]byte, error) {
-		values := make([][]byte, len(docs))
-		for i, d := range chunked {
+	return e.derive(ctx, NameContextualize, shard, func(b batch) ([][]byte, error) {
+		values := make([][]byte, len(b.chunked))
+		for i, d := range b.chunked {
 			var err error
 			if values[i], err = json.Marshal(e.contexts(d)); err != nil {
 				return nil, err
@@ -40,18 +40,18 @@ func (e Env) contexts(d ChunkedDocument) []string {
 
 // Embed makes the vectors of the chunks of a shard that no earlier version embedded under the same settings.
 func Embed(ctx context.Context, e Env, shard int) (Report, error) {
-	return e.derive(ctx, NameEmbed, shard, func(s settings, docs []source.Entry, chunked []ChunkedDocument, contexts [][]string) ([][]byte, error) {
-		texts := make([][]string, len(docs))
-		for i, d := range chunked {
-			texts[i] = indexedTexts(d, contexts[i])
+	return e.derive(ctx, NameEmbed, shard, func(b batch) ([][]byte, error) {
+		texts := make([][]string, len(b.chunked))
+		for i, d := range b.chunked {
+			texts[i] = indexedTexts(d, b.contexts[i])
 		}
-		vectors, err := encodeAll(ctx, s.encoder, slices.Concat(texts...))
+		vectors, err := encodeAll(ctx, b.encoder, slices.Concat(texts...), b.tell)
 		if err != nil {
 			return nil, err
 		}
-		values := make([][]byte, len(docs))
-		for i := range docs {
-			values[i] = encodeVectors(s.encoder.Kernels(), vectors[:len(texts[i])])
+		values := make([][]byte, len(texts))
+		for i := range values {
+			values[i] = encodeVectors(b.encoder.Kernels(), vectors[:len(texts[i])])
 			vectors = vectors[len(texts[i]):]
 		}
 		return values, nil
@@ -61,14 +61,15 @@ func Embed(ctx context.Context, e Env, shard int) (Report, error) {
 // encodeBatch texts keep all cores busy, and are done in a second or two.
 const encodeBatch = 64
 
-// encodeAll returns a vector per text, or the error of ctx soon after that is done.
-func encodeAll(ctx context.Context, encoder embed.Encoder, texts []string) ([][]float32, error) {
+// encodeAll returns a vector per text, or the error of ctx soon after that is done. It tells how many there are so far.
+func encodeAll(ctx context.Context, encoder embed.Encoder, texts []string, tell func(done int)) ([][]float32, error) {
 	vectors := make([][]float32, 0, len(texts))
 	for part := range slices.Chunk(texts, encodeBatch) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		vectors = append(vectors, encoder.Encode(part)...)
+		tell(len(vectors))
 	}
 	return vectors, nil
 }
@@ -82,9 +83,16 @@ func indexedTexts(d ChunkedDocument, contexts []string) []string {
 	return texts
 }
 
+// batch is some documents of which a value each is to be made. tell is told how many of their chunks are done.
+type batch struct {
+	settings
+	chunked  []ChunkedDocument
+	contexts [][]string
+	tell     func(done int)
+}
+
 // derive runs a stage that works on chunks: it makes the values that are not cached, a batch of documents at a time.
-func (e Env) derive(ctx context.Context, name string, shard int,
-	work func(settings, []source.Entry, []ChunkedDocument, [][]string) ([][]byte, error)) (Report, error) {
+func (e Env) derive(ctx context.Context, name string, shard int, work func(batch) ([][]byte, error)) (Report, error) {
 	s, err := e.settings()
 	if err != nil {
 		return Report{}, err
@@ -107,12 +115,20 @@ func (e Env) derive(ctx context.Context, name string, shard int,
 	}
 	r := Report{Stage: name, Shard: shard, Documents: chunkReport.Documents, Failed: chunkReport.Failed, Tokens: chunkReport.Tokens, Chunks: chunkReport.Chunks}
 	todo := missing(cache, docs)
-	p := progress{out: e.Out, tell: e.Progress, report: &r, total: len(docs)}
-	made, w := int64(0), cache.NewWriter()
+	p := progress{out: e.Out, report: &r, total: len(docs)}
+	made, w := 0, cache.NewWriter()
+	tell := func(done int) {
+		if e.Progress != nil {
+			e.Progress(name, done, int(r.Chunks))
+		}
+	}
+	// What is cached is counted in documents. Of how many chunks these are is a guess until the end.
+	cached := int(r.Chunks) * (len(docs) - len(todo)) / max(len(docs), 1)
 	err = func() error {
 		for start := 0; start < len(todo); start += deriveBatch {
 			part := todo[start:min(start+deriveBatch, len(todo))]
-			n, err := e.deriveBatch(ctx, s, name, part, chunks, w, work)
+			b := batch{settings: s, tell: func(done int) { tell(min(cached+made+done, int(r.Chunks))) }}
+			n, err := e.deriveBatch(ctx, b, name, part, chunks, w, work)
 			if err != nil {
 				return err
 			}
@@ -124,35 +140,34 @@ func (e Env) derive(ctx context.Context, name string, shard int,
 	if err := errors.Join(err, w.Flush(context.WithoutCancel(ctx))); err != nil {
 		return Report{}, err
 	}
-	r.Reused = r.Chunks - made
+	r.Reused = r.Chunks - int64(made)
 	p.line(len(docs))
+	tell(int(r.Chunks))
 	return e.leave(ctx, r)
 }
 
 // deriveBatch documents are decoded at a time.
 const deriveBatch = 256
 
-func (e Env) deriveBatch(ctx context.Context, s settings, name string, docs []source.Entry, chunks *artifact.Cache, w *artifact.Writer,
-	work func(settings, []source.Entry, []ChunkedDocument, [][]string) ([][]byte, error)) (made int64, err error) {
+func (e Env) deriveBatch(ctx context.Context, b batch, name string, docs []source.Entry, chunks *artifact.Cache, w *artifact.Writer,
+	work func(batch) ([][]byte, error)) (made int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	chunked, err := readAll(ctx, chunks, NameChunk, docs, decodeChunks)
-	if err != nil {
+	if b.chunked, err = readAll(ctx, chunks, NameChunk, docs, decodeChunks); err != nil {
 		return 0, err
 	}
-	var contexts [][]string
 	if name == NameEmbed {
-		if contexts, err = e.readContexts(ctx, s, docs, chunked); err != nil {
+		if b.contexts, err = e.readContexts(ctx, b.settings, docs, b.chunked); err != nil {
 			return 0, err
 		}
 	}
-	values, err := work(s, docs, chunked, contexts)
+	values, err := work(b)
 	if err != nil {
 		return 0, err
 	}
 	for i, d := range docs {
-		made += int64(len(chunked[i].Chunks))
+		made += len(b.chunked[i].Chunks)
 		if err := w.Add(ctx, cacheKey(d), values[i]); err != nil {
 			return 0, err
 		}

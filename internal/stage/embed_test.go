@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"quarry.dev/quarry/internal/embed"
@@ -34,10 +36,10 @@ func TestEncodeAllStops(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := &counting{then: cancel}
-	if _, err := encodeAll(ctx, stopped, texts); !errors.Is(err, context.Canceled) || stopped.encoded > encodeBatch {
+	if _, err := encodeAll(ctx, stopped, texts, func(int) {}); !errors.Is(err, context.Canceled) || stopped.encoded > encodeBatch {
 		t.Errorf("stopped in the first batch: %d texts were encoded, %v", stopped.encoded, err)
 	}
-	vectors, err := encodeAll(t.Context(), &counting{then: func() {}}, texts)
+	vectors, err := encodeAll(t.Context(), &counting{then: func() {}}, texts, func(int) {})
 	if err != nil || len(vectors) != len(texts) {
 		t.Fatalf("%d vectors of %d texts, %v", len(vectors), len(texts), err)
 	}
@@ -45,5 +47,31 @@ func TestEncodeAllStops(t *testing.T) {
 		if v[0] != float32(i) {
 			t.Errorf("text %d has vector %v", i, v)
 		}
+	}
+}
+
+// TestProgressWithinADocument: a document of many chunks is embedded in steps that are seen, and what is cached counts.
+func TestProgressWithinADocument(t *testing.T) {
+	b := newBench(t, 1)
+	b.env.Config.Shards = 1
+	b.put("long.md", strings.Repeat("The granite quarry opens early, and nobody knows why it does. ", 2000))
+	var seen []int
+	total := 0
+	b.env.Progress = func(what string, done, of int) {
+		if what == NameEmbed {
+			seen, total = append(seen, done), of
+		}
+	}
+	b.sync()
+	_, embeds, _ := b.run()
+	if !slices.IsSorted(seen) || len(slices.Compact(slices.Clone(seen))) < 4 || total != int(embeds.Chunks) || seen[len(seen)-1] != total {
+		t.Errorf("%d chunks: %d of %d", embeds.Chunks, seen, total)
+	}
+	seen = nil
+	b.put("new.md", "Marble.")
+	b.sync()
+	_, embeds, _ = b.run()
+	if !slices.IsSorted(seen) || total != int(embeds.Chunks) || seen[0] == 0 || slices.Max(seen) != total {
+		t.Errorf("most is cached: %d of %d", seen, total)
 	}
 }
