@@ -1,4 +1,5 @@
-// Command kernels writes amd64 kernels: those of internal/embed/kernel, or with -for dot those of internal/hnsw/dot. Each
+// Command kernels writes amd64 kernels: those of internal/embed/kernel, with -for dot those of internal/hnsw/dot, with -for
+// postings those of internal/bm25/kernel. Each
 // loop is described once and printed for every instruction set. Run it by hack/generate.
 package main
 
@@ -11,7 +12,7 @@ import (
 )
 
 func main() {
-	target := flag.String("for", "encoder", "what to write: encoder or dot")
+	target := flag.String("for", "encoder", "what to write: encoder, dot or postings")
 	flag.Parse()
 	ConstraintExpr("amd64")
 	switch *target {
@@ -20,8 +21,10 @@ func main() {
 	case "dot":
 		avx512.dotRows()
 		avx2.dotRows()
+	case "postings":
+		postings()
 	default:
-		log.Fatalf("-for %s: use encoder or dot", *target)
+		log.Fatalf("-for %s: use encoder, dot or postings", *target)
 	}
 	pass.Compile = pass.Concat(pass.Compile, pass.FunctionPass(encodeVEX))
 	Generate()

@@ -8,7 +8,7 @@ import (
 )
 
 // FormatVersion of the segments and manifests that this release writes; it reads no other.
-const FormatVersion = "2"
+const FormatVersion = "3"
 
 // FileRef names one file by its digest.
 type FileRef struct {

@@ -1,16 +1,17 @@
 package bm25
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
+
+	"quarry.dev/quarry/internal/bm25/kernel"
 )
 
 const (
 	// blockSize postings are packed together; the last block of a term may hold fewer.
-	blockSize = 128
+	blockSize = kernel.Block
 	// headSize is the size of a block head in bytes:
 	//
 	//	u32     last chunk of the block
@@ -71,7 +72,7 @@ func (h head) bytes(n int) (tfs, end int) {
 }
 
 // appendPostings packs the postings of one term.
-func appendPostings(heads, out []byte, list []posting, lengths []uint32) (_, _ []byte) {
+func appendPostings(heads, out []byte, list []posting, length func(chunk uint32) uint32) (_, _ []byte) {
 	start, previous := len(out), uint32(math.MaxUint32) // plus 1 is 0
 	for block := range slices.Chunk(list, blockSize) {
 		var deltas, tfs [blockSize]uint32
@@ -82,7 +83,7 @@ func appendPostings(heads, out []byte, list []posting, lengths []uint32) (_, _ [
 			previous = p.chunk
 		}
 		h := head{last: previous, offset: uint32(len(out) - start), chunkBits: uint(bits.Len32(chunkOr)), tfBits: uint(bits.Len32(tfOr))}
-		h.tf, h.length = impactsOf(block, lengths)
+		h.tf, h.length = impactsOf(block, length)
 		heads = h.append(heads)
 		out = pack(pack(out, deltas[:len(block)], h.chunkBits), tfs[:len(block)], h.tfBits)
 	}
@@ -112,92 +113,27 @@ func unpack(b []byte, i int, width uint) uint32 {
 	return uint32(u64At(b, uint64(at/8)) >> (at % 8) & (1<<(width&63) - 1))
 }
 
-// unpackChunks undoes the differences of n chunk numbers, the first of them from next on, and returns what comes after the
-// last. A load of eight bytes holds eight values of up to eight bits, or four of up to fourteen; & 63 tells the compiler
-// that a shift stays in range.
-func unpackChunks(chunks *[blockSize]uint32, b []byte, width uint, n int, next uint64) uint64 {
-	mask := uint64(1)<<width - 1
-	i := 0
-	switch {
-	case width <= 8:
-		for at := uint(0); i+8 <= n; at += width {
-			word := u64At(b, uint64(at))
-			out := (*[8]uint32)(chunks[i:])
-			v0 := next + word&mask
-			word >>= width & 63
-			v1 := v0 + (word&mask + 1)
-			word >>= width & 63
-			v2 := v1 + (word&mask + 1)
-			word >>= width & 63
-			v3 := v2 + (word&mask + 1)
-			word >>= width & 63
-			v4 := v3 + (word&mask + 1)
-			word >>= width & 63
-			v5 := v4 + (word&mask + 1)
-			word >>= width & 63
-			v6 := v5 + (word&mask + 1)
-			word >>= width & 63
-			v7 := v6 + (word&mask + 1)
-			out[0], out[1], out[2], out[3] = uint32(v0), uint32(v1), uint32(v2), uint32(v3)
-			out[4], out[5], out[6], out[7] = uint32(v4), uint32(v5), uint32(v6), uint32(v7)
-			next, i = v7+1, i+8
-		}
-	case width <= 14:
-		for at := uint(0); i+4 <= n; at += width { // in halves of a byte
-			word := u64At(b, uint64(at/2)) >> (at % 2 * 4)
-			out := (*[4]uint32)(chunks[i:])
-			v0 := next + word&mask
-			word >>= width & 63
-			v1 := v0 + (word&mask + 1)
-			word >>= width & 63
-			v2 := v1 + (word&mask + 1)
-			word >>= width & 63
-			v3 := v2 + (word&mask + 1)
-			out[0], out[1], out[2], out[3] = uint32(v0), uint32(v1), uint32(v2), uint32(v3)
-			next, i = v3+1, i+4
-		}
-	}
-	for ; i < n; i++ {
-		at := uint(i) * width
-		next += u64At(b, uint64(at/8)) >> (at % 8) & mask
-		chunks[i] = uint32(next)
-		next++
-	}
-	return next
-}
-
-// unpackTFs undoes the packing of n values less 1.
-func unpackTFs(tfs *[blockSize]uint32, b []byte, width uint, n int) {
-	i := 0
-	if mask := uint64(1)<<width - 1; width <= 8 {
-		for at := uint(0); i+8 <= n; at += width {
-			word := u64At(b, uint64(at))
-			out := (*[8]uint32)(tfs[i:])
-			for j := range out {
-				out[j] = uint32(word&mask) + 1
-				word >>= width & 63
-			}
-			i += 8
-		}
-	}
-	for ; i < n; i++ {
-		tfs[i] = unpack(b, i, width) + 1
-	}
-}
-
 // impactsOf keeps of the postings those that no other one beats in both tf and length, at most four: where there are more,
 // neighbours are joined to one that beats both.
-func impactsOf(block []posting, lengths []uint32) (tf [impacts]uint8, length [impacts]uint16) {
-	type pair struct{ tf, length uint32 }
-	pairs := make([]pair, 0, len(block))
-	for _, p := range block {
-		pairs = append(pairs, pair{min(p.tf, anyTF), min(lengths[p.chunk], anyLength)})
+func impactsOf(block []posting, length func(chunk uint32) uint32) (tf [impacts]uint8, lengths [impacts]uint16) {
+	type pair struct {
+		tf     uint8
+		length uint16
 	}
-	slices.SortFunc(pairs, func(a, b pair) int { return cmp.Or(cmp.Compare(b.tf, a.tf), cmp.Compare(a.length, b.length)) })
-	front := pairs[:1]
-	for _, p := range pairs[1:] {
-		if p.length < front[len(front)-1].length {
-			front = append(front, p)
+	const none = math.MaxUint32
+	var shortest [anyTF + 1]uint32 // by tf
+	for i := range shortest {
+		shortest[i] = none
+	}
+	for _, p := range block {
+		of := &shortest[min(p.tf, anyTF)]
+		*of = min(*of, length(p.chunk), anyLength)
+	}
+	var room [blockSize]pair
+	front, least := room[:0], uint32(none)
+	for tf := anyTF; tf > 0; tf-- {
+		if n := shortest[tf]; n < least {
+			front, least = append(front, pair{uint8(tf), uint16(n)}), n
 		}
 	}
 	for i := range impacts {
@@ -207,7 +143,7 @@ func impactsOf(block []posting, lengths []uint32) (tf [impacts]uint8, length [im
 			from = min(from, len(front)-1)
 			to = from + 1
 		}
-		tf[i], length[i] = uint8(front[from].tf), uint16(front[to-1].length)
+		tf[i], lengths[i] = front[from].tf, front[to-1].length
 	}
-	return tf, length
+	return tf, lengths
 }

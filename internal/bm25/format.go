@@ -15,6 +15,7 @@ import (
 //	bytes of all terms u64, bytes of all postings u64, sum of all lengths u64
 //	analyzer name
 //	chunks x u32       length of a chunk in terms
+//	chunks x u16       the same (65535: as long or longer), for the cache's sake
 //	(terms+1) x u64    start of a term among the bytes of all terms
 //	(terms+1) x u32    first block of a term
 //	terms x u32        document frequency
@@ -25,7 +26,7 @@ import (
 //
 // Whoever opens a segment reads its header alone. A search reads the heads and blocks that it needs and checks what it reads,
 // so that damage is an error of that search and never a wrong memory access.
-var kind = frame.Kind{Name: "bm25.seg", Magic: [8]byte{'Q', 'R', 'Y', 'B', 'M', '2', '5', 0}, Version: 2}
+var kind = frame.Kind{Name: "bm25.seg", Magic: [8]byte{'Q', 'R', 'Y', 'B', 'M', '2', '5', 0}, Version: 3}
 
 type posting struct{ chunk, tf uint32 }
 
@@ -66,6 +67,7 @@ func (b *Builder) Bytes() []byte {
 	}
 	slices.Sort(terms)
 	le := binary.LittleEndian
+	length := func(chunk uint32) uint32 { return b.lengths[chunk] }
 	var frequencies, firstBlocks, termStarts, starts, heads, dictionary, postings []byte
 	for _, term := range terms {
 		list := b.postings[term]
@@ -74,16 +76,17 @@ func (b *Builder) Bytes() []byte {
 		starts = le.AppendUint64(starts, uint64(len(postings)))
 		frequencies = le.AppendUint32(frequencies, uint32(len(list)))
 		dictionary = append(dictionary, term...)
-		heads, postings = appendPostings(heads, postings, list, b.lengths)
+		heads, postings = appendPostings(heads, postings, list, length)
 	}
 	termStarts = le.AppendUint64(termStarts, uint64(len(dictionary)))
 	firstBlocks = le.AppendUint32(firstBlocks, uint32(len(heads)/headSize))
 	starts = le.AppendUint64(starts, uint64(len(postings)))
 
 	name, total := b.analyzer.Name(), uint64(0)
-	var lengths []byte
+	var lengths, short []byte
 	for _, n := range b.lengths {
 		lengths = le.AppendUint32(lengths, n)
+		short = le.AppendUint16(short, uint16(min(n, anyLength)))
 		total += uint64(n)
 	}
 	var body []byte
@@ -93,7 +96,7 @@ func (b *Builder) Bytes() []byte {
 	for _, v := range []uint64{uint64(len(dictionary)), uint64(len(postings)), total} {
 		body = le.AppendUint64(body, v)
 	}
-	for _, part := range [][]byte{[]byte(name), lengths, termStarts, firstBlocks, frequencies, starts, heads, dictionary, postings, make([]byte, padding)} {
+	for _, part := range [][]byte{[]byte(name), lengths, short, termStarts, firstBlocks, frequencies, starts, heads, dictionary, postings, make([]byte, padding)} {
 		body = append(body, part...)
 	}
 	return kind.Seal(body)

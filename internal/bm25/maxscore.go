@@ -6,8 +6,13 @@ import (
 	"slices"
 )
 
-// window is how many chunk numbers are looked at together: their sums stay in the first-level cache.
-const window = 4096
+const (
+	// window is how many chunk numbers are looked at together: their sums stay in the second-level cache.
+	window = 1 << 15
+	// firstWindow is the first one's size; each of the next is as large as all before, so that little is read in full
+	// before there are k to pass.
+	firstWindow = 1 << 10
+)
 
 // scan is the memory of one search. Between windows all sums are 0.
 type scan struct {
@@ -24,23 +29,16 @@ type scan struct {
 	n     int                        // of them
 
 	picked [blockSize]uint8 // positions in a block
-	gain   [blockSize]int64 // of each of them
+	gain   [blockSize]int64 // of postings of a block
 }
-
-// positions in a block, all of them.
-var positions = func() (all [blockSize]uint8) {
-	for i := range all {
-		all[i] = uint8(i)
-	}
-	return all
-}()
 
 // collect offers every visible chunk that may be among the best. It is MaxScore (Turtle and Flood 1995) with bounds per
 // block (Ding and Suel 2011) over windows of chunk numbers: within a window, the terms whose bounds add up to no more than
 // the worst of the best are only looked up for chunks that the other terms have found.
 func (s *scan) collect(chunks uint32) error {
-	for base := uint64(0); base < uint64(chunks); base += window {
-		s.first, s.last = uint32(base), uint32(min(base+window, uint64(chunks)))-1
+	for base, next := uint64(0), uint64(0); base < uint64(chunks); base = next {
+		next = min(base+min(window, max(firstWindow, base)), uint64(chunks))
+		s.first, s.last = uint32(base), uint32(next)-1
 		if !s.view.any(s.first, s.last) {
 			continue
 		}
@@ -77,22 +75,18 @@ func (s *scan) split() (essential int, total int64) {
 	return essential, total
 }
 
-// find reads the essential terms, but for the blocks whose chunks gain too little even if all other terms gave their most.
-// A chunk that no term before has found is worth remembering only if those behind can still lift it above least.
+// find reads the essential terms. A chunk that no term before has found is worth remembering only if those behind can still
+// lift it above least.
 func (s *scan) find(essential int, total int64) error {
 	behind := total
 	for _, t := range s.terms[:essential] {
 		behind -= t.inWindow
-		short := s.least - (total - t.inWindow)
 		for block := t.ahead; t.reaches(block, s.last); block++ {
-			if t.blockBound(block) <= short {
-				continue
-			}
-			picked, err := s.pick(t, block)
-			if err != nil {
+			if err := t.load(block); err != nil {
 				return err
 			}
-			if s.add(t, picked, s.least-behind); s.n > window {
+			from, to := t.within(s.first, s.last)
+			if s.add(t, from, to, s.least-behind); s.n > window {
 				return kind.Corrupt("the blocks of a term overlap")
 			}
 		}
@@ -100,28 +94,16 @@ func (s *scan) find(essential int, total int64) error {
 	return nil
 }
 
-// pick loads a block and returns the positions of visible chunks of the window in it; s.gain holds what they gain.
-func (s *scan) pick(t *term, block int) ([]uint8, error) {
-	if err := t.load(block); err != nil {
-		return nil, err
-	}
-	from, to := t.within(s.first, s.last)
-	if s.view.bits == nil {
-		return t.gains(&s.gain, positions[from:to]), nil
-	}
-	k, visible := uint64(0), s.view.bits
-	for i, chunk := range t.chunks[from:to] {
-		s.picked[k%blockSize] = uint8(from + i)
-		k += visible[chunk/64] >> (chunk % 64) & 1
-	}
-	return t.gains(&s.gain, s.picked[:k]), nil
-}
-
-// add the picked postings to the sums; one that gains no more than short is not remembered on its own.
-func (s *scan) add(t *term, picked []uint8, short int64) {
+// add postings from to to of the block to the sums; one that gains no more than short is not remembered on its own.
+func (s *scan) add(t *term, from, to int, short int64) {
 	n := s.n
-	for i, gain := range s.gain[:len(picked)] {
-		at := (t.chunks[picked[i]%blockSize] - s.first) % window
+	t.gains(&s.gain, from, to)
+	for i, chunk := range t.chunks[from:to] {
+		if t.bits != nil && t.bits[chunk/64]>>(chunk%64)&1 == 0 {
+			continue
+		}
+		gain := s.gain[i%blockSize]
+		at := (chunk - s.first) % window
 		sum := s.sums[at]
 		if sum == 0 && gain <= short {
 			continue
@@ -141,8 +123,11 @@ func (s *scan) complete(others []*term) error {
 	for _, t := range others {
 		left += t.inWindow
 	}
-	for _, t := range others {
-		if s.drop(s.least - left); s.n == 0 || t.inWindow == 0 {
+	for i, t := range others {
+		if i > 0 { // when they were found they could pass
+			s.drop(s.least - left)
+		}
+		if s.n == 0 || t.inWindow == 0 {
 			return nil
 		}
 		var err error
@@ -160,7 +145,7 @@ func (s *scan) complete(others []*term) error {
 }
 
 // lookUpWorth is how many postings are merged in the time that one takes to be looked up.
-const lookUpWorth = 20
+const lookUpWorth = 40
 
 // drop what has no more than short.
 func (s *scan) drop(short int64) {
@@ -170,14 +155,10 @@ func (s *scan) drop(short int64) {
 	n := 0
 	for _, at := range s.found[:s.n] {
 		sum := s.sums[at%window]
+		stays := uint64(short-sum) >> 63 // sum > short
 		s.found[n] = at
-		if sum <= short {
-			sum = 0
-		}
-		if sum != 0 {
-			n++
-		}
-		s.sums[at%window] = sum
+		n += int(stays)
+		s.sums[at%window] = sum & -int64(stays)
 	}
 	s.n = n
 }
@@ -192,13 +173,13 @@ func (s *scan) merge(t *term) error {
 		k := uint(0)
 		for i, chunk := range t.chunks[from:to] {
 			s.picked[k%blockSize] = uint8(from + i)
-			if s.sums[(chunk-s.first)%window] != 0 {
-				k++
-			}
+			k += uint(-s.sums[(chunk-s.first)%window]) >> 63 // a sum above 0
 		}
-		picked := t.gains(&s.gain, s.picked[:k])
-		for i, gain := range s.gain[:len(picked)] {
-			s.sums[(t.chunks[picked[i]%blockSize]-s.first)%window] += gain
+		tfs := t.tfsOf(s.picked[:k])
+		for _, i := range s.picked[:k] {
+			i %= blockSize
+			chunk := t.chunks[i]
+			s.sums[(chunk-s.first)%window] += t.gain(tfs[i], t.segment.length(chunk))
 		}
 	}
 	return nil
@@ -286,22 +267,23 @@ func (t *term) blockBound(block int) int64 {
 func (t *term) within(first, last uint32) (from, to int) {
 	from, to = 0, t.n
 	if t.chunks[0] < first {
-		from, _ = slices.BinarySearch(t.chunks[:t.n], first)
+		from = t.before(first)
 	}
 	if t.head.last > last {
-		to, _ = slices.BinarySearch(t.chunks[:t.n], last+1)
+		to = t.before(last + 1)
 	}
 	return from, max(from, to)
 }
 
-// gains computes what the picked postings of the loaded block gain, and returns them.
-func (t *term) gains(out *[blockSize]int64, picked []uint8) []uint8 {
-	tfs, chunks := t.tfsOf(picked), &t.chunks
-	lengths, saturation, weight := t.segment.lengths, t.saturation, t.weight
-	for j, i := range picked {
-		i %= blockSize
-		share := saturation.of(tfs[i], u32(lengths, chunks[i]))
-		out[uint(j)%blockSize] = max(1, toFixed(weight*share))
+// gains computes what postings from to to of the loaded block gain.
+func (t *term) gains(out *[blockSize]int64, from, to int) {
+	t.unpackTFs()
+	chunks, tfs := t.chunks[from:to], t.tfs[from:to]
+	segment, saturation, weight := t.segment, t.saturation, t.weight
+	if loops.Gains(out, chunks, tfs, segment.short, weight, saturation.base, saturation.slope) {
+		return
 	}
-	return picked
+	for i, chunk := range chunks {
+		out[i%blockSize] = max(1, toFixed(weight*saturation.of(tfs[i], segment.length(chunk))))
+	}
 }

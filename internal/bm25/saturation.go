@@ -29,7 +29,7 @@ func newSaturation(k1, b float64, chunks, tokens uint64) *saturation {
 }
 
 func (s *saturation) compute(tf, length uint32) float64 {
-	// the conversion forbids a fused multiply-add, which would round differently on other processors
+	// the conversion forbids a fused multiply-add, see toFixed
 	norm := s.base + float64(s.slope*float64(length))
 	return float64(tf) / (float64(tf) + norm)
 }

@@ -58,10 +58,14 @@ func (s *Segment) SearchWith(over *Statistics, q Query) (Result, error) {
 	hits := scan.top.hits()
 	scan.view, scan.terms = nil, nil
 	scans.Put(scan)
+	p.release()
 	return Result{Hits: hits, Bound: fromFixed(p.bound)}, nil
 }
 
-var scans = sync.Pool{New: func() any { return new(scan) }}
+var (
+	scans = sync.Pool{New: func() any { return new(scan) }}
+	terms = sync.Pool{New: func() any { return new(term) }}
+)
 
 // Score returns what Search would give to each of these chunks, in their order: 0 for one that is not allowed, does not
 // exist or holds no term of the query. K is not looked at.
@@ -99,6 +103,7 @@ func (s *Segment) ScoreWith(over *Statistics, q Query, chunks []uint32) ([]float
 		}
 		scores[i] = fromFixed(sum)
 	}
+	p.release()
 	return scores, nil
 }
 
@@ -123,7 +128,8 @@ type plan struct {
 
 // term of a query.
 type term struct {
-	*cursor
+	cursor
+	bits       []uint64 // of the visible chunks; nil: all of its postings are
 	segment    *Segment
 	weight     float64 // count*idf*(k1+1) in fixed point
 	saturation *saturation
@@ -152,7 +158,7 @@ func (s *Segment) plan(over *Statistics, q Query) (*plan, error) {
 	}
 	saturation := p.view.saturationOf(q.K1, q.B, chunks, tokens)
 	for i, word := range words {
-		l, df, err := s.lookUp(word.text, p.view)
+		l, bits, df, err := s.lookUp(word.text, p.view)
 		if err != nil {
 			return nil, err
 		}
@@ -166,23 +172,35 @@ func (s *Segment) plan(over *Statistics, q Query) (*plan, error) {
 			return nil, fmt.Errorf("the question has too many words, %d distinct ones", len(p.terms))
 		}
 		if df > 0 {
-			p.terms = append(p.terms, &term{cursor: newCursor(l), segment: s, weight: weight * fixed, saturation: saturation, boundOf: -1})
+			t := terms.Get().(*term)
+			t.cursor.postings, t.block, t.bits = l, -1, bits
+			t.segment, t.weight, t.saturation = s, weight*fixed, saturation
+			t.ahead, t.boundOf = 0, -1
+			p.terms = append(p.terms, t)
 		}
 	}
 	return p, nil
 }
 
-// lookUp finds the postings of a word, and in how many visible chunks it stands.
-func (s *Segment) lookUp(word string, v *view) (l postings, df uint32, err error) {
+// release gives the memory of the terms back, without what it refers to.
+func (p *plan) release() {
+	for _, t := range p.terms {
+		t.cursor.postings, t.packed, t.bits, t.segment, t.saturation = postings{}, nil, nil, nil, nil
+		terms.Put(t)
+	}
+	p.terms = nil
+}
+
+// lookUp finds the visible postings of a word, see view.postings.
+func (s *Segment) lookUp(word string, v *view) (l postings, bits []uint64, df uint32, err error) {
 	number, ok, err := s.find(word)
 	if err != nil || !ok {
-		return l, 0, err
+		return l, nil, 0, err
 	}
 	if l, err = s.postingsOf(number); err != nil {
-		return l, 0, err
+		return l, nil, 0, err
 	}
-	df, err = v.frequency(number, l)
-	return l, df, err
+	return v.postings(number, l)
 }
 
 type queryTerm struct {
@@ -205,9 +223,10 @@ func (s *Segment) queryTerms(text string) []queryTerm {
 	return terms
 }
 
-func toFixed(v float64) int64 { return int64(v + 0.5) }
+// toFixed rounds. The conversion forbids a fused multiply-add, which would round differently on other processors.
+func toFixed(v float64) int64 { return int64(float64(v) + 0.5) }
 
-// gain of a posting, 1 to the weight.
+// gain of a posting of a chunk of that length, from 1 to the weight.
 func (t *term) gain(tf, length uint32) int64 {
 	return max(1, toFixed(t.weight*t.saturation.of(tf, length)))
 }
@@ -217,8 +236,8 @@ func (t *term) at(block int, chunk uint32) (int64, error) {
 	if err := t.load(block); err != nil {
 		return 0, err
 	}
-	i, ok := slices.BinarySearch(t.chunks[:t.n], chunk)
-	if !ok {
+	i := t.before(chunk)
+	if t.chunks[i] != chunk {
 		return 0, nil
 	}
 	return t.gain(t.tf(i), t.segment.length(chunk)), nil

@@ -13,7 +13,7 @@ func (s *Segment) Statistics(q Query) (Statistics, error) {
 	v := s.view(q.Allow)
 	out := Statistics{Chunks: v.chunks, Tokens: v.tokens, Frequencies: []uint64{}}
 	for _, word := range s.termsOf(q) {
-		_, df, err := s.lookUp(word.text, v)
+		_, _, df, err := s.lookUp(word.text, v)
 		if err != nil {
 			return Statistics{}, err
 		}
