@@ -224,6 +224,11 @@ func TestEveryObjectHasAFormat(t *testing.T) {
 	}
 }
 
+// FuzzSegmentFiles watches the memory too; the packages of these files have fuzz targets of their own for the rest.
+func FuzzSegmentFiles(f *testing.F) {
+	fuzzFormat(f, "bm25.seg", "vectors.seg", "hnsw.seg", "chunks.seg", "tombstones.seg", "access.seg")
+}
+
 func FuzzManifest(f *testing.F)   { fuzzFormat(f, "manifest.json") }
 func FuzzOverlay(f *testing.F)    { fuzzFormat(f, "overlay") }
 func FuzzSnapshot(f *testing.F)   { fuzzFormat(f, "snapshot") }
