@@ -169,7 +169,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 	if len(w.idx.Entries) == 0 {
 		return nil
 	}
-	body := slices.Clone(w.buf.Bytes())
+	body := w.buf.Bytes() // the bucket may keep it
 	idx, err := json.Marshal(w.idx)
 	if err != nil {
 		return err
@@ -187,8 +187,7 @@ func (w *Writer) Flush(ctx context.Context) error {
 		w.cache.where[e.Key] = slot{pack: name, offset: e.Offset, length: e.Length}
 	}
 	w.cache.mu.Unlock()
-	w.buf.Reset()
-	w.idx = packIndex{}
+	w.buf, w.idx = bytes.Buffer{}, packIndex{}
 	return nil
 }
 

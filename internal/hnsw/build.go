@@ -14,6 +14,8 @@ import (
 type Params struct {
 	M, EfConstruction int
 	Metric            Metric // zero: Cosine
+	// Progress, where set, is told now and then how many vectors of how many are in the graph.
+	Progress func(done, total int)
 }
 
 func (p Params) check() error {
@@ -65,6 +67,9 @@ func buildGraph(v *vectors, vectorsSeg []byte, p Params) ([]byte, error) {
 			return nil, err
 		}
 		done += n
+		if p.Progress != nil {
+			p.Progress(done, len(b.nodes))
+		}
 	}
 	if err := b.trim(); err != nil {
 		return nil, err

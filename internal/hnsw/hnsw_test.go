@@ -309,13 +309,16 @@ func TestIslands(t *testing.T) {
 func TestBuildRefuses(t *testing.T) {
 	inf := float32(math.Inf(1))
 	for want, f := range map[string]func() error{
-		"hnsw.m = 1: it must be from 2 to 128":                 func() error { _, _, err := Build(nil, Params{M: 1, EfConstruction: 10}); return err },
-		"hnsw.efConstruction = 0: it must be from 1 to 4096":   func() error { _, _, err := Build(nil, Params{M: 16}); return err },
-		"hnsw.metric = 3: it must be Cosine, Dot or L2":        func() error { _, _, err := Build(nil, Params{16, 1, 3}); return err },
-		"vectors[1]: 1 dimensions, but vectors[0] has 2":       func() error { _, _, err := Build([][]float32{{1, 2}, {1}}, params); return err },
-		"vectors[1]: a component is not a finite number":       func() error { _, _, err := Build([][]float32{{1, 2}, {1, inf}}, params); return err },
-		"vectors: 1 of 0 dimensions":                           func() error { _, _, err := Build([][]float32{{}}, params); return err },
-		"vectors[0]: a component is not a finite number, or t": func() error { _, _, err := Build([][]float32{{3e38, 3e38}}, Params{16, 8, L2}); return err },
+		"hnsw.m = 1: it must be from 2 to 128":               func() error { _, _, err := Build(nil, Params{M: 1, EfConstruction: 10}); return err },
+		"hnsw.efConstruction = 0: it must be from 1 to 4096": func() error { _, _, err := Build(nil, Params{M: 16}); return err },
+		"hnsw.metric = 3: it must be Cosine, Dot or L2":      func() error { _, _, err := Build(nil, Params{M: 16, EfConstruction: 1, Metric: 3}); return err },
+		"vectors[1]: 1 dimensions, but vectors[0] has 2":     func() error { _, _, err := Build([][]float32{{1, 2}, {1}}, params); return err },
+		"vectors[1]: a component is not a finite number":     func() error { _, _, err := Build([][]float32{{1, 2}, {1, inf}}, params); return err },
+		"vectors: 1 of 0 dimensions":                         func() error { _, _, err := Build([][]float32{{}}, params); return err },
+		"vectors[0]: a component is not a finite number, or t": func() error {
+			_, _, err := Build([][]float32{{3e38, 3e38}}, Params{M: 16, EfConstruction: 8, Metric: L2})
+			return err
+		},
 	} {
 		if err := f(); err == nil || !bytes.HasPrefix([]byte(err.Error()), []byte(want)) {
 			t.Errorf("error %v, want %s", err, want)

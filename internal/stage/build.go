@@ -33,7 +33,7 @@ func Build(ctx context.Context, e Env) (Report, error) {
 	if r.Chunks == 0 {
 		return Report{}, &NoChunksError{Documents: int(r.Documents), Failed: int(r.Failed)}
 	}
-	p := progress{out: e.Out, tell: e.Progress, report: &r, total: len(docs)}
+	p := progress{out: e.Out, report: &r, total: len(docs)}
 	parent, write, err := e.divide(ctx, s, docs)
 	if err != nil {
 		return Report{}, err
@@ -48,7 +48,15 @@ func Build(ctx context.Context, e Env) (Report, error) {
 		return Report{}, err
 	}
 	p.line(len(docs))
+	e.tellBuilt(int(r.Chunks), int(r.Chunks))
 	return e.leave(ctx, r)
+}
+
+// tellBuilt tells of chunks: the graph takes nearly all the time of a build.
+func (e Env) tellBuilt(done, total int) {
+	if e.Progress != nil {
+		e.Progress(NameBuild, done, total)
+	}
 }
 
 // divide returns what is kept of the parent, and the documents that must be written.
@@ -225,7 +233,7 @@ const (
 )
 
 func (e Env) encode(postings *bm25.Builder, passages []segment.Chunk, matrix [][]float32, docs []access.Doc) (map[string][]byte, error) {
-	graph := hnsw.Params{M: int(e.Config.Indexing.HNSW.M), EfConstruction: int(e.Config.Indexing.HNSW.EfConstruction)}
+	graph := hnsw.Params{M: int(e.Config.Indexing.HNSW.M), EfConstruction: int(e.Config.Indexing.HNSW.EfConstruction), Progress: e.tellBuilt}
 	if graph.M == 0 {
 		graph.M = defaultM
 	}

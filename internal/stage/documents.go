@@ -166,7 +166,11 @@ type embedded struct {
 
 // encodeVectors writes the length and the name of the kernels, then a matrix of float32, little endian, row by row.
 func encodeVectors(kernels string, vectors [][]float32) []byte {
-	out := append([]byte{byte(len(kernels))}, kernels...)
+	size := 1 + len(kernels)
+	for _, v := range vectors {
+		size += 4 * len(v)
+	}
+	out := append(append(make([]byte, 0, size), byte(len(kernels))), kernels...)
 	for _, v := range vectors {
 		for _, x := range v {
 			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))

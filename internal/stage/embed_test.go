@@ -50,28 +50,29 @@ func TestEncodeAllStops(t *testing.T) {
 	}
 }
 
-// TestProgressWithinADocument: a document of many chunks is embedded in steps that are seen, and what is cached counts.
+// TestProgressWithinADocument: a document of many chunks is embedded and built in steps that are seen, and what is cached
+// counts.
 func TestProgressWithinADocument(t *testing.T) {
 	b := newBench(t, 1)
 	b.env.Config.Shards = 1
 	b.put("long.md", strings.Repeat("The granite quarry opens early, and nobody knows why it does. ", 2000))
-	var seen []int
-	total := 0
+	seen, total := map[string][]int{}, map[string]int{}
 	b.env.Progress = func(what string, done, of int) {
-		if what == NameEmbed {
-			seen, total = append(seen, done), of
-		}
+		seen[what], total[what] = append(seen[what], done), of
 	}
 	b.sync()
 	_, embeds, _ := b.run()
-	if !slices.IsSorted(seen) || len(slices.Compact(slices.Clone(seen))) < 4 || total != int(embeds.Chunks) || seen[len(seen)-1] != total {
-		t.Errorf("%d chunks: %d of %d", embeds.Chunks, seen, total)
+	for _, what := range []string{NameEmbed, NameBuild} {
+		got := slices.Compact(slices.Clone(seen[what]))
+		if !slices.IsSorted(got) || len(got) < 4 || total[what] != int(embeds.Chunks) || got[len(got)-1] != total[what] {
+			t.Errorf("%s of %d chunks: %d of %d", what, embeds.Chunks, got, total[what])
+		}
 	}
-	seen = nil
+	clear(seen)
 	b.put("new.md", "Marble.")
 	b.sync()
 	_, embeds, _ = b.run()
-	if !slices.IsSorted(seen) || total != int(embeds.Chunks) || seen[0] == 0 || slices.Max(seen) != total {
-		t.Errorf("most is cached: %d of %d", seen, total)
+	if got := seen[NameEmbed]; !slices.IsSorted(got) || total[NameEmbed] != int(embeds.Chunks) || got[0] == 0 || slices.Max(got) != total[NameEmbed] {
+		t.Errorf("most is cached: %d of %d", got, total[NameEmbed])
 	}
 }

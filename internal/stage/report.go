@@ -63,7 +63,7 @@ type Env struct {
 	Artifacts artifact.Bucket
 	// Out gets a line of progress every few seconds.
 	Out io.Writer
-	// Progress, where set, is told of each step: how many documents of a stage are done.
+	// Progress, where set, is told of each step: how many documents are chunked, or how many chunks are past a later stage.
 	Progress func(stage string, done, total int)
 }
 
