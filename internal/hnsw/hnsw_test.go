@@ -241,57 +241,6 @@ func TestScore(t *testing.T) {
 	}
 }
 
-func TestBranches(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 8))
-	in := clustered(rng, 400, 8, 4)
-	in[5] = make([]float32, 8) // an empty text
-	x := open(t, in, params)
-	few := roaring.BitmapOf(5, 6, 7, 4000)
-	for _, tt := range []struct {
-		name     string
-		q        []float32
-		allow    *roaring.Bitmap
-		k        int
-		way      way
-		want     Branch
-		allowed  int
-		wantHits int
-	}{
-		{"nil allows nothing", in[0], nil, 5, byPlan, Nothing, 0, 0},
-		{"empty set", in[0], roaring.New(), 5, byPlan, Nothing, 0, 0},
-		{"beyond the index", in[0], roaring.BitmapOf(400, 9000), 5, byPlan, Nothing, 0, 0},
-		{"k of 0", in[0], few, 0, byPlan, Nothing, 2, 0},
-		{"no direction", in[5], every(400), 5, byPlan, Nothing, 399, 0},
-		{"few", in[0], few, 5, byScan, Exact, 2, 2},
-		{"many", in[0], every(4000), 5, byPlan, Graph, 399, 5},
-		{"as many as there are", in[0], every(400), 1000, byPlan, GraphThenExact, 399, 399},
-		{"far from the query", in[0], farthest(x, in[0], 100), 5, byPlan, ExactNearby, 100, 5},
-	} {
-		hits, plan := answer(t)(x.search(tt.q, tt.allow, tt.k, func(int) way { return tt.way }, 16))
-		if plan.Branch != tt.want || len(hits) != tt.wantHits || (tt.allowed > 0 && plan.Allowed != tt.allowed) {
-			t.Errorf("%s: plan %+v, %d hits; want %s, %d, %d", tt.name, plan, len(hits), tt.want, tt.allowed, tt.wantHits)
-		}
-	}
-	if hits, plan := answer(t)(open(t, nil, params).Search(in[0], every(3), 5, 16)); len(hits) > 0 || plan.Branch != Nothing {
-		t.Errorf("an empty index: %v, %+v", hits, plan)
-	}
-	for name, q := range map[string][]float32{"dimensions": in[0][:3], "not a number": {float32(math.NaN()), 0, 0, 0, 0, 0, 0, 0}} {
-		if _, _, err := x.Search(q, every(400), 5, 16); !errors.Is(err, ErrQuery) {
-			t.Errorf("%s: error %v", name, err)
-		}
-	}
-}
-
-// farthest allows the n chunks that lie farthest from q.
-func farthest(x *Index, q []float32, n int) *roaring.Bitmap {
-	hits, _, _ := x.Scan(q, every(x.Len()), x.Len())
-	set := roaring.New()
-	for _, h := range hits[len(hits)-n:] {
-		set.Add(h.Chunk)
-	}
-	return set
-}
-
 // TestIslands: two groups without a link between them still give k hits when k exist.
 func TestIslands(t *testing.T) {
 	var in [][]float32
@@ -448,28 +397,6 @@ func BenchmarkBuild(b *testing.B) {
 	for b.Loop() {
 		if _, _, err := Build(in, params); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-// TestWorthWalking holds the planner's rule at its edges: small sets and selective ones are scanned.
-func TestWorthWalking(t *testing.T) {
-	for _, tt := range []struct {
-		ef      int
-		share   float64
-		allowed int
-		want    bool
-	}{
-		{100, 1, 6_500, false},
-		{100, 1, 6_501, true},
-		{200, 1, 6_501, false},
-		{100, 0.6, 13_000, false}, // 65 * 167 / 0.6^0.4 = 13,316
-		{100, 0.6, 14_000, true},
-		{100, 0.29, 1_000_000, false},
-		{100, 0, 1_000_000, false},
-	} {
-		if got := worthWalking(tt.ef, tt.share, tt.allowed); got != tt.want {
-			t.Errorf("worthWalking(%d, %v, %d) = %v", tt.ef, tt.share, tt.allowed, got)
 		}
 	}
 }

@@ -125,6 +125,7 @@ func (s *searcher) scan(p point, allow *roaring.Bitmap, k int) ([]Hit, error) {
 			limit = 2*len(kept) + 4*batch
 		}
 	}
+	kept = slices.DeleteFunc(kept, func(c bounded) bool { return c.high < floor.least() })
 	s.kept = kept
 	slices.SortFunc(kept, func(a, b bounded) int { return cmp.Or(cmp.Compare(b.high, a.high), cmp.Compare(a.node, b.node)) })
 	return s.settle(p, kept, k)

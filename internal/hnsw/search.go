@@ -36,9 +36,7 @@ func Open(vectorsSeg, graphSeg []byte) (*Index, error) {
 		return nil, err
 	}
 	x := &Index{v: v, g: g}
-	x.searchers.New = func() any {
-		return &searcher{walker: newWalker(v), allowed: make([]uint64, (v.count+63)/64)}
-	}
+	x.searchers.New = func() any { return &searcher{walker: newWalker(v)} }
 	return x, nil
 }
 
@@ -76,7 +74,7 @@ func (x *Index) Kernel() string { return x.v.kernel.Name }
 // nothing. ef is the width of a walk, should the planner choose one: a greater one finds more and takes longer. The error
 // wraps ErrQuery or frame.ErrCorrupt.
 func (x *Index) Search(q []float32, allow *roaring.Bitmap, k, ef int) ([]Hit, Plan, error) {
-	return x.search(q, allow, k, func(allowed int) way { return x.choose(allowed, max(k, ef)) }, ef)
+	return x.search(q, allow, k, func(allowed int) way { return x.choose(k, max(k, ef), allowed) }, ef)
 }
 
 // Scan is Search by the exact branch.
@@ -144,11 +142,11 @@ func (x *Index) Score(q []float32, chunks []uint32) ([]float64, error) {
 // searcher is the memory of one search.
 type searcher struct {
 	*walker
-	planes  []byte   // of the query
-	allowed []uint64 // a bit per chunk
-	nodes   [batch]uint32
-	dots    [batch]int32
-	kept    []bounded
+	planes []byte    // of the query
+	near   heap[key] // the nearest to the query, allowed or not
+	nodes  [batch]uint32
+	dots   [batch]int32
+	kept   []bounded
 }
 
 // query brings q into fixed point, where it stays until the next query.

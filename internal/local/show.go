@@ -116,9 +116,9 @@ func explainPlan(p hnsw.Plan) string {
 	case hnsw.Exact:
 		return fmt.Sprintf("all %d vectors that this reader may see were compared, because so few are as quick to scan", p.Allowed)
 	case hnsw.Graph:
-		return fmt.Sprintf("the graph was walked, and %d of the %d vectors that this reader may see were compared", p.Visited, p.Allowed)
+		return fmt.Sprintf("the graph was walked: %d vectors on its way were compared, while this reader may see %d", p.Visited, p.Allowed)
 	case hnsw.ExactNearby:
-		return fmt.Sprintf("all %d vectors that this reader may see were compared, because none of those nearest to the question is among them", p.Allowed)
+		return fmt.Sprintf("all %d vectors that this reader may see were compared, because hardly any of those nearest to the question is among them", p.Allowed)
 	case hnsw.GraphThenExact:
 		return fmt.Sprintf("the graph was walked and gave too little, so all %d vectors that this reader may see were compared", p.Allowed)
 	}

@@ -166,5 +166,5 @@ func (b *bench) child(limit int, files ...string) (float64, error) {
 			seconds[i] = min(seconds[i], s)
 		}
 	}
-	return p99(seconds), nil
+	return quantile(seconds, 0.99), nil
 }
