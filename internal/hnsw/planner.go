@@ -44,19 +44,29 @@ const (
 	// walkCost is how many vectors a scan compares in the time that a walk takes for a step.
 	walkCost = 65
 	// dearScan is how many vectors must be allowed before a walk is tried that hidden ones may spoil: then a scan takes more
-	// than a hundred times as long as finding out that no walk is worth it.
+	// than a hundred times as long as finding out that no walk is worth it. Three times as many where that is to be expected.
 	dearScan = 40_000
 )
 
 // worthWalking compares the cost of a walk with that of a scan. Where a share of the nodes is allowed, a walk comes by the
-// about 2k allowed ones that it looks for after 2k/share steps.
+// allowed ones that it looks for after pool(k)/share steps.
 func worthWalking(k, ef, allowed, all int) bool {
+	dear := dearScan
+	switch {
+	case allowed == all:
+		dear = 0
+	case scarce(k, ef, allowed, all):
+		dear = 3 * dearScan
+	}
 	steps := max(float64(ef), float64(pool(k))*float64(all)/float64(max(1, allowed)))
-	return walkCost*steps < float64(allowed) && (allowed == all || allowed >= dearScan)
+	return walkCost*steps < float64(allowed) && allowed >= dear
 }
 
-// pool is how many of the nearest by their high halves are scored in full for the k best.
-func pool(k int) int { return max(2*k, 16) }
+// scarce says that a walk succeeds only where the query points to more allowed nodes than there are elsewhere.
+func scarce(k, ef, allowed, all int) bool { return 2*allowed*trust(k, ef) < 3*k*all }
+
+// pool is how many of the nearest by their high halves are found, and scored in full, for the k best.
+func pool(k int) int { return 2*k + 8 }
 
 // choose is the part of the plan that needs no look at the graph.
 func (x *Index) choose(k, ef, allowed int) way {

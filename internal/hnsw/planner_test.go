@@ -73,9 +73,11 @@ func TestWorthWalking(t *testing.T) {
 		{10, 200, 6_501, 6_501, false},
 		{10, 100, 39_999, 40_000, false}, // what is hidden may be what the query asks for
 		{10, 100, 40_000, 40_001, true},
-		{10, 100, 40_000, 1_000_000, true}, // 500 steps to 20 allowed nodes
-		{10, 100, 40_000, 1_300_000, false},
-		{100, 200, 40_000, 120_000, true},
+		{10, 100, 40_000, 266_000, true},
+		{10, 100, 40_000, 267_000, false}, // too few for a walk that finds 10 of 100 allowed, unless they lie together
+		{10, 100, 120_000, 3_000_000, true},
+		{10, 100, 120_000, 8_000_000, false}, // 1,867 steps to 28 allowed nodes
+		{100, 200, 40_000, 110_000, true},
 		{100, 200, 40_000, 130_000, false},
 		{10, 100, 0, 1_000_000, false},
 	} {
@@ -97,7 +99,7 @@ func TestPlannedRecall(t *testing.T) {
 		want  Branch // mostly
 	}{
 		{"half", func([]float32) *roaring.Bitmap { return randomSet(rng, n, 0.5) }, Graph},
-		{"a fifth", func([]float32) *roaring.Bitmap { return randomSet(rng, n, 0.2) }, Graph},
+		{"three tenths", func([]float32) *roaring.Bitmap { return randomSet(rng, n, 0.3) }, Graph},
 		{"a hundredth", func([]float32) *roaring.Bitmap { return randomSet(rng, n, 0.01) }, ExactNearby},
 		{"the nearest tenth", func(q []float32) *roaring.Bitmap { return nearest(x, q, n/10) }, GraphThenExact}, // 500 are few
 		{"the nearest half", func(q []float32) *roaring.Bitmap { return nearest(x, q, n/2) }, Graph},

@@ -2,8 +2,8 @@ package hnsw
 
 import "github.com/RoaringBitmap/roaring/v2"
 
-// After so many steps a walk looks how many of the nodes around it are allowed.
-const firstLook, secondLook = 4, 16
+// After so many steps a walk looks for the first time how many of the nodes around it are allowed; then after 16, 32, 64 ...
+const firstLook = 4
 
 // trust is how many of the nodes nearest to the query must hold k allowed ones for a walk's answer to count. A walk finds
 // what lies near the query, where links are dense, and misses too much of what lies farther away.
@@ -14,8 +14,8 @@ func trust(k, ef int) int { return max(10*k, ef) }
 // takes at least ef steps and goes on until the pool(k) nearest allowed nodes are found, so it adapts to the share that is
 // allowed where the query points, and looks no farther than twice the nodes that it trusts.
 //
-// With mayGiveUp it returns nil when its first steps say that fewer than k of the nodes that it trusts are allowed, and it ends
-// when it has compared more vectors than are allowed.
+// With mayGiveUp it returns nil when fewer than k of the nodes that it trusts are allowed, and mostly sees that in the first
+// steps. It then also ends when it has compared more vectors than are allowed.
 func (s *searcher) walkThrough(ground *layer, p point, at uint32, allow *roaring.Bitmap, allowed, k, ef int, mayGiveUp bool) ([]key, error) {
 	trusted, steps := trust(k, ef), 0
 	step := func(allow *roaring.Bitmap) error {
@@ -34,14 +34,13 @@ func (s *searcher) walkThrough(ground *layer, p point, at uint32, allow *roaring
 			return nil, err
 		}
 	}
-	kept := 0
 	for _, near := range s.near {
 		if allow.Contains(near.node()) {
 			s.keep(near)
-			kept++
 		}
 	}
-	if mayGiveUp && 4*kept*trusted < 3*k*len(s.near) { // the share is told roughly
+	need := float64(k) / float64(trusted)
+	if mayGiveUp && s.fewAllowed(allow, need*sureness(k, ef, allowed, s.v.count)) {
 		return nil, nil
 	}
 	for len(s.open) > 0 && steps < 2*trusted {
@@ -51,12 +50,15 @@ func (s *searcher) walkThrough(ground *layer, p point, at uint32, allow *roaring
 		if mayGiveUp && s.visited > allowed {
 			return s.found(), nil
 		}
-		if mayGiveUp && steps == secondLook && s.allowedNear(allow)*trusted < k*len(s.near) {
+		if mayGiveUp && steps >= 4*firstLook && steps&(steps-1) == 0 && s.fewAllowed(allow, need) {
 			return nil, nil
 		}
 		if err := step(allow); err != nil {
 			return nil, err
 		}
+	}
+	if mayGiveUp && s.fewAllowed(allow, need) {
+		return nil, nil
 	}
 	return s.found(), nil
 }
@@ -91,12 +93,21 @@ func (s *searcher) keep(k key) {
 	}
 }
 
-// allowedNear counts the allowed among the nearest of all. No node of the graph lacks a direction.
-func (s *searcher) allowedNear(allow *roaring.Bitmap) (n int) {
+// sureness is how many times the share that it needs a walk must see at its first look, when few nodes tell it roughly.
+func sureness(k, ef, allowed, all int) float64 {
+	if scarce(k, ef, allowed, all) {
+		return 3
+	}
+	return 0.75
+}
+
+// fewAllowed says whether less than a share of the nearest nodes so far are allowed. No node of the graph lacks a direction.
+func (s *searcher) fewAllowed(allow *roaring.Bitmap, share float64) bool {
+	n := 0
 	for _, k := range s.near {
 		if allow.Contains(k.node()) {
 			n++
 		}
 	}
-	return n
+	return float64(n) < share*float64(len(s.near))
 }

@@ -73,7 +73,7 @@ func (b *bench) cost() error {
 				hits, _, _ := x.Walk(q, allow, w.k, w.ef)
 				found += common(hits, truth)
 			}
-			perVector, model := scan/float64(allow.GetCardinality()), walkCost*max(float64(w.ef), 2*float64(w.k)/share)
+			perVector, model := scan/float64(allow.GetCardinality()), walkCost*max(float64(w.ef), float64(2*w.k+8)/share)
 			line := fmt.Sprintf("%g,%d,%d,%.2f,%.1f,%.0f,%.0f,%.0f,%.4f", share, w.k, w.ef, 1e9*perVector, 1e6*walk, walk/perVector, model, compared, float64(found)/float64(100*w.k))
 			fmt.Fprintln(csv, line)
 			progress("%s", line)
@@ -92,7 +92,7 @@ func (b *bench) cost() error {
 	return os.WriteFile(filepath.Join(b.out, "hnsw-charts.json"), charts, 0o644)
 }
 
-// walkCost is the planner's constant of that name.
+// walkCost is the planner's constant of that name: the vectors that a scan compares in the time of a step.
 const walkCost = 65
 
 // givingUp prints what a walk costs that finds nothing allowed around the query.
