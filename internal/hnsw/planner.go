@@ -43,30 +43,32 @@ const (
 const (
 	// walkCost is how many vectors a scan compares in the time that a walk takes for a step.
 	walkCost = 65
-	// dearScan is how many vectors must be allowed before a walk is tried that hidden ones may spoil: then a scan takes more
-	// than a hundred times as long as finding out that no walk is worth it. Three times as many where that is to be expected.
-	dearScan = 40_000
+	// dearScan is how many vectors must be allowed before a walk is tried that hidden ones may spoil, times the share that is
+	// hidden: finding out that no walk is worth it takes about a hundredth of so long a scan.
+	dearScan = 50_000
 )
 
 // worthWalking compares the cost of a walk with that of a scan. Where a share of the nodes is allowed, a walk comes by the
-// allowed ones that it looks for after pool(k)/share steps.
+// allowed ones that it looks for after width(k, ef)/share steps. The more is hidden, the likelier it is that the walk gives
+// up, and the longer the scan must be beside which that does not count; three times as long where it is to be expected.
 func worthWalking(k, ef, allowed, all int) bool {
-	dear := dearScan
-	switch {
-	case allowed == all:
-		dear = 0
-	case scarce(k, ef, allowed, all):
-		dear = 3 * dearScan
+	share := float64(allowed) / float64(all)
+	dear := dearScan * (1 - share)
+	if scarce(k, ef, allowed, all) {
+		dear *= 3
 	}
-	steps := max(float64(ef), float64(pool(k))*float64(all)/float64(max(1, allowed)))
-	return walkCost*steps < float64(allowed) && allowed >= dear
+	steps := min(float64(width(k, ef))/share, float64(2*trust(k, ef)))
+	return float64(allowed) > walkCost*steps && float64(allowed) >= dear
 }
 
 // scarce says that a walk succeeds only where the query points to more allowed nodes than there are elsewhere.
 func scarce(k, ef, allowed, all int) bool { return 2*allowed*trust(k, ef) < 3*k*all }
 
-// pool is how many of the nearest by their high halves are found, and scored in full, for the k best.
+// pool is how many of the nearest by their high halves are scored in full for the k best.
 func pool(k int) int { return 2*k + 8 }
+
+// width is how many of the allowed nodes a walk looks for.
+func width(k, ef int) int { return max(ef, pool(k)) }
 
 // choose is the part of the plan that needs no look at the graph.
 func (x *Index) choose(k, ef, allowed int) way {

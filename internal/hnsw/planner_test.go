@@ -71,14 +71,17 @@ func TestWorthWalking(t *testing.T) {
 		{10, 100, 6_500, 6_500, false},
 		{10, 100, 6_501, 6_501, true},
 		{10, 200, 6_501, 6_501, false},
-		{10, 100, 39_999, 40_000, false}, // what is hidden may be what the query asks for
-		{10, 100, 40_000, 40_001, true},
-		{10, 100, 40_000, 266_000, true},
-		{10, 100, 40_000, 267_000, false}, // too few for a walk that finds 10 of 100 allowed, unless they lie together
-		{10, 100, 120_000, 3_000_000, true},
-		{10, 100, 120_000, 8_000_000, false}, // 1,867 steps to 28 allowed nodes
-		{100, 200, 40_000, 110_000, true},
-		{100, 200, 40_000, 130_000, false},
+		{10, 100, 24_999, 50_000, false}, // what is hidden may be what the query asks for
+		{10, 100, 25_001, 50_000, true},
+		{10, 100, 39_999, 200_000, false},
+		{10, 100, 40_001, 200_000, true},
+		{10, 100, 100_000, 666_000, true},
+		{10, 100, 100_000, 667_000, false}, // too few for a walk that finds 10 of 100 allowed, unless they lie together
+		{10, 100, 150_000, 3_000_000, true},
+		{1, 1000, 90_000, 200_000, false}, // 2,000 steps
+		{1, 1000, 140_000, 200_000, true},
+		{100, 200, 60_000, 150_000, true},
+		{100, 200, 60_000, 290_000, false}, // 1,005 steps
 		{10, 100, 0, 1_000_000, false},
 	} {
 		if got := worthWalking(tt.k, tt.ef, tt.allowed, tt.all); got != tt.want {

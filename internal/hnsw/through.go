@@ -10,9 +10,9 @@ const firstLook = 4
 func trust(k, ef int) int { return max(10*k, ef) }
 
 // walkThrough walks the graph through allowed and hidden nodes alike, so that it is as connected as without a filter, and
-// keeps the allowed ones among those that it comes by. A hidden node steers the walk and shows in nothing else. The walk
-// takes at least ef steps and goes on until the pool(k) nearest allowed nodes are found, so it adapts to the share that is
-// allowed where the query points, and looks no farther than twice the nodes that it trusts.
+// keeps the allowed ones among those that it comes by. A hidden node steers the walk and shows in nothing else. It goes
+// on until the width(k, ef) nearest allowed nodes are found, so it adapts to the share that is allowed where the query points,
+// or for twice as many steps as there are nodes that it trusts.
 //
 // With mayGiveUp it returns nil when fewer than k of the nodes that it trusts are allowed, and mostly sees that in the first
 // steps. It then also ends when it has compared more vectors than are allowed.
@@ -25,7 +25,7 @@ func (s *searcher) walkThrough(ground *layer, p point, at uint32, allow *roaring
 		s.sift(s.fresh, allow, trusted)
 		return err
 	}
-	s.start(p, pool(k))
+	s.start(p, width(k, ef))
 	s.near = s.near[:0]
 	s.first(at)
 	s.sift([]uint32{at}, nil, trusted)
@@ -44,7 +44,7 @@ func (s *searcher) walkThrough(ground *layer, p point, at uint32, allow *roaring
 		return nil, nil
 	}
 	for len(s.open) > 0 && steps < 2*trusted {
-		if steps >= ef && len(s.best) == s.ef && ^s.open[0] < s.best[0] {
+		if len(s.best) == s.ef && ^s.open[0] < s.best[0] {
 			break
 		}
 		if mayGiveUp && s.visited > allowed {

@@ -73,7 +73,7 @@ func (b *bench) cost() error {
 				hits, _, _ := x.Walk(q, allow, w.k, w.ef)
 				found += common(hits, truth)
 			}
-			perVector, model := scan/float64(allow.GetCardinality()), walkCost*max(float64(w.ef), float64(2*w.k+8)/share)
+			perVector, model := scan/float64(allow.GetCardinality()), walkCost*min(float64(max(w.ef, 2*w.k+8))/share, float64(2*max(w.ef, 10*w.k)))
 			line := fmt.Sprintf("%g,%d,%d,%.2f,%.1f,%.0f,%.0f,%.0f,%.4f", share, w.k, w.ef, 1e9*perVector, 1e6*walk, walk/perVector, model, compared, float64(found)/float64(100*w.k))
 			fmt.Fprintln(csv, line)
 			progress("%s", line)
