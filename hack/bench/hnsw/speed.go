@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,6 +77,40 @@ func (b *bench) recall() error {
 		}
 		name, _, _ := strings.Cut(s.name, "-")
 		b.report("hnsw-recall-"+name, float64(found)/float64(k*len(s.queries)), 0.99, false)
+		if s.truth != nil {
+			if err := s.walkFiltered(x); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// walkFiltered prints what walks find of the allowed in real data.
+func (s *set) walkFiltered(x *hnsw.Index) error {
+	for _, w := range widths {
+		line := fmt.Sprintf("note hnsw-recall: %s, k %d, ef %d:", s.name, w.k, w.ef)
+		for _, share := range []float64{1, 0.5, 0.2, 0.1} {
+			rng, allow, found := rand.New(rand.NewPCG(3, 3)), roaring.New(), 0
+			for i := range x.Len() {
+				if rng.Float64() < share {
+					allow.AddInt(i)
+				}
+			}
+			for _, q := range s.queries[:100] {
+				truth, _, err := x.Scan(q, allow, w.k)
+				if err != nil {
+					return err
+				}
+				hits, _, err := x.Walk(q, allow, w.k, w.ef)
+				if err != nil {
+					return err
+				}
+				found += common(hits, truth)
+			}
+			line += fmt.Sprintf(" %.3f of a share of %g", float64(found)/float64(100*w.k), share)
+		}
+		fmt.Println(line)
 	}
 	return nil
 }
