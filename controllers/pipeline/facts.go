@@ -87,27 +87,27 @@ func (r *Reconciler) indexFact(s *scope, t *tenantScope, index *v1alpha1.Index, 
 	if stalled := meta.FindStatusCondition(conditions, v1alpha1.ConditionStalled); stalled != nil && stalled.Status == "True" {
 		fact.Failed, fact.FailMessage = true, stalled.Message
 	}
-	fact.HasStack, fact.StackReady = stackState(t.deployments, index)
+	fact.HasStack, fact.Starting = stackState(t.deployments, index)
+	fact.StackReady = len(fact.Starting) == 0
 	return fact
 }
 
-// stackState is ready only when the newest template of every role has all its replicas ready.
-func stackState(deployments map[string]*appsv1.Deployment, index *v1alpha1.Index) (exists, ready bool) {
-	ready = true
+// stackState names the roles of which not every replica is ready with the newest template.
+func stackState(deployments map[string]*appsv1.Deployment, index *v1alpha1.Index) (exists bool, starting []string) {
 	for _, role := range desired.Roles(index) {
 		d := deployments[desired.PartName(index.Name, role)]
 		if d == nil {
-			ready = false
+			starting = append(starting, string(role))
 			continue
 		}
 		exists = true
 		st := d.Status
 		if d.Spec.Replicas == nil || st.ObservedGeneration < d.Generation || st.UpdatedReplicas != *d.Spec.Replicas ||
 			st.ReadyReplicas != *d.Spec.Replicas || st.Replicas != *d.Spec.Replicas {
-			ready = false
+			starting = append(starting, string(role))
 		}
 	}
-	return exists, ready
+	return exists, starting
 }
 
 func (r *Reconciler) runFact(s *scope, t *tenantScope, run *v1alpha1.EvalRun, in rollout.Input) rollout.RunFact {

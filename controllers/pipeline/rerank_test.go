@@ -32,6 +32,8 @@ var _ = Describe("A recipe that reranks", func() {
 		w.startRoles(second, desired.BM25Part, desired.HNSWPart, desired.GatewayPart)
 		w.reconcile("support")
 		Expect(w.runs(second)).To(BeEmpty(), "nothing is asked before the reranker is ready")
+		busy := meta.FindStatusCondition(w.reload(p).Status.Conditions, v1alpha1.ConditionReconciling)
+		Expect(busy.Message).To(HaveSuffix("is starting: not ready yet: reranker"), "whoever looks finds the part that keeps it")
 		w.start(second)
 		w.reconcile("support")
 		Expect(w.runs(second)).To(HaveLen(1))

@@ -188,6 +188,6 @@ func serving(t *tenantScope) bool {
 	if index == nil {
 		return false
 	}
-	_, ready := stackState(t.deployments, index)
-	return ready
+	_, starting := stackState(t.deployments, index)
+	return len(starting) == 0
 }

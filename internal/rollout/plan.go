@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -185,13 +186,21 @@ func (p *planner) planSwitch() {
 		p.say(p.heldReason(run), "index %s is held: %s", ix.Name, run.Decision.Message)
 	case !ix.StackReady:
 		p.plan.Stage = StageStarting
-		p.say(ReasonStarting, "the stack of index %s is starting", ix.Name)
+		p.say(ReasonStarting, "%s", startingMessage(ix))
 	case o == passed || o == waiting:
 		p.planPromotion(ix, o, run)
 	default:
 		p.plan.Stage = StageEvaluating
 		p.say(ReasonEvaluating, "index %s is being evaluated", ix.Name)
 	}
+}
+
+// startingMessage names the roles that are not ready: a reranker whose server does not answer is found by its name.
+func startingMessage(ix IndexFact) string {
+	if len(ix.Starting) == 0 {
+		return fmt.Sprintf("the stack of index %s is starting", ix.Name)
+	}
+	return fmt.Sprintf("the stack of index %s is starting: not ready yet: %s", ix.Name, strings.Join(ix.Starting, ", "))
 }
 
 // heldReason distinguishes a person's turn from runs that gave no measurement.

@@ -33,6 +33,8 @@ type IndexFact struct {
 	// HasStack: any Deployment or pod of its stack still exists with replicas. StackReady: every replica of it is ready.
 	HasStack   bool
 	StackReady bool
+	// Starting names the roles that keep it from being ready.
+	Starting []string
 	// Promoted: it has served users before (so a rollback may name it without a verdict of today).
 	Promoted bool
 	Deleting bool
