@@ -74,7 +74,7 @@ func buildGraph(v *vectors, vectorsSeg []byte, p Params) ([]byte, error) {
 	if err := b.trim(); err != nil {
 		return nil, err
 	}
-	return encodeGraph(v.count, p, vectorsSeg, b.entry, b.tiers), nil
+	return encodeGraph(v.count, p, vectorsSeg, b.entry, b.tiers, b.ring), nil
 }
 
 // link is a neighbour and how similar it is.
@@ -101,7 +101,8 @@ func (t *tier) list(node uint32) *[]link {
 type builder struct {
 	Params
 	v       *vectors
-	nodes   []uint32 // those with a direction, ascending
+	nodes   []uint32 // ascending
+	ring    []uint32
 	tiers   []tier
 	height  int // tiers that hold a node
 	entry   uint32
@@ -111,11 +112,8 @@ type builder struct {
 func newBuilder(v *vectors, p Params) *builder {
 	b := &builder{Params: p, v: v, entry: uint32(v.count)}
 	b.walkers.New = func() any { return newWalker(v) }
-	for node := range uint32(v.count) {
-		if v.lacksDirection(node) {
-			continue
-		}
-		b.nodes = append(b.nodes, node)
+	b.nodes, b.ring = v.twins()
+	for _, node := range b.nodes {
 		for layer := 1; layer <= b.top(node); layer++ {
 			for len(b.tiers) <= layer {
 				b.tiers = append(b.tiers, tier{limit: p.M})
@@ -347,8 +345,8 @@ func (b *builder) withBatch(w *walker, found []key, batch []uint32, layer int) [
 }
 
 // diverse picks up to limit neighbours, best first, leaving out one that lies nearer to a picked one than to the node: its
-// links then lead in all directions instead of into one cluster. Of copies it picks one, or a text that stands in many
-// documents would become an island. What was left out fills up to half the limit, so that copies find each other.
+// links then lead in all directions instead of into one cluster. What was left out fills up to half the limit, so that those
+// of a cluster find each other.
 func (b *builder) diverse(w *walker, found []key, limit int) ([]link, error) {
 	picked, nodes := make([]link, 0, limit), make([]uint32, 0, limit)
 	var rest []link
@@ -362,7 +360,7 @@ func (b *builder) diverse(w *walker, found []key, limit int) ([]link, error) {
 			return nil, err
 		}
 		w.p = p
-		if b.covered(w, candidate, picked, nodes) {
+		if b.covered(w, candidate, nodes) {
 			rest = append(rest, candidate)
 		} else {
 			picked, nodes = append(picked, candidate), append(nodes, candidate.node)
@@ -375,12 +373,12 @@ func (b *builder) diverse(w *walker, found []key, limit int) ([]link, error) {
 }
 
 // covered says whether a picked node lies nearer to the candidate, w.p, than the node that looks for neighbours.
-func (b *builder) covered(w *walker, candidate link, picked []link, nodes []uint32) bool {
+func (b *builder) covered(w *walker, candidate link, nodes []uint32) bool {
 	const few = 4 // the first picked are the nearest, and mostly decide
 	for start := 0; start < len(nodes); start += few {
 		end := min(start+few, len(nodes))
-		for i, between := range w.compare(nodes[start:end]) {
-			if between > candidate.similarity || (between == candidate.similarity && between == picked[start+i].similarity) {
+		for _, between := range w.compare(nodes[start:end]) {
+			if between > candidate.similarity {
 				return true
 			}
 		}

@@ -9,14 +9,15 @@ import (
 
 // The body of hnsw.seg, all u32, little endian:
 //
-//	count, M, efConstruction, checksum of vectors.seg, entry, layers
+//	count, M, efConstruction, checksum of vectors.seg, entry, layers, rings
 //	nodes, links                       for each layer from 0 up
 //	[node x nodes], end x nodes, link x links   for each layer from 0 up
+//	next x rings
 //
 // entry is a node of the highest layer, or count when the graph is empty. Layer 0 holds every vector, so it lists no
 // nodes; a higher layer is a subset of the one below. end is where the links of a node end, and those of the next begin.
-// Links are chunk numbers, ascending, and stay on their layer.
-var graphKind = frame.Kind{Name: "hnsw.seg", Magic: [8]byte{'Q', 'R', 'Y', 'H', 'N', 'S', 'W', 0}, Version: 2}
+// Links are chunk numbers, ascending, and stay on their layer. rings is count where chunks have twins, else 0; see twins.
+var graphKind = frame.Kind{Name: "hnsw.seg", Magic: [8]byte{'Q', 'R', 'Y', 'H', 'N', 'S', 'W', 0}, Version: 3}
 
 const maxLayers = 32
 
@@ -24,6 +25,7 @@ type graph struct {
 	m, efConstruction int
 	entry             uint32
 	layers            []layer
+	ring              []byte // u32 per chunk; nil: no chunk has a twin
 }
 
 // layer is a flat adjacency list.
@@ -44,12 +46,15 @@ func openGraph(file, vectorsFile []byte, v *vectors) (*graph, error) {
 	in := frame.NewCursor(body)
 	count, m, ef, sum := in.Uint32(), in.Uint32(), in.Uint32(), in.Uint32()
 	g := &graph{m: int(m), efConstruction: int(ef), entry: in.Uint32()}
-	layers := in.Uint32()
+	layers, rings := in.Uint32(), in.Uint32()
 	if in.Bad() || layers > maxLayers || (Params{M: g.m, EfConstruction: g.efConstruction}).check() != nil {
 		return nil, graphKind.Corrupt("its head is not one that a build writes")
 	}
 	if int64(count) != int64(v.count) || sum != checksum(vectorsFile) {
 		return nil, graphKind.Corrupt("it was built for other vectors than those of vectors.seg")
+	}
+	if rings != 0 && rings != count {
+		return nil, graphKind.Corrupt("it has rings of %d chunks for %d vectors", rings, count)
 	}
 	sizes := frame.NewCursor(in.Bytes(8 * uint64(layers)))
 	for i := range layers {
@@ -62,6 +67,9 @@ func openGraph(file, vectorsFile []byte, v *vectors) (*graph, error) {
 		}
 		l.ends, l.links = in.Bytes(4*uint64(nodes)), in.Bytes(4*uint64(links))
 		g.layers = append(g.layers, l)
+	}
+	if rings > 0 {
+		g.ring = in.Bytes(4 * uint64(rings))
 	}
 	if in.Bad() || in.Len() != 0 || (layers == 0) != (g.entry == count) {
 		return nil, graphKind.Corrupt("its layers do not fill the file")
@@ -109,6 +117,10 @@ func outside(link uint32) error {
 
 // check reads the whole graph.
 func (g *graph) check(v *vectors) error {
+	isNode, err := g.checkRing(v)
+	if err != nil {
+		return err
+	}
 	for i := range g.layers {
 		l, limit := &g.layers[i], g.m
 		if i == 0 {
@@ -127,12 +139,12 @@ func (g *graph) check(v *vectors) error {
 			if err != nil {
 				return err
 			}
-			if len(links)/4 > limit || (len(links) > 0 && v.lacksDirection(node)) {
+			if len(links)/4 > limit || (len(links) > 0 && !isNode[node]) {
 				return graphKind.Corrupt("node %d has %d links on layer %d", node, len(links)/4, i)
 			}
 			for j := range len(links) / 4 {
 				link := at(links, j)
-				if _, ok := l.position(link); !ok || link == node || (j > 0 && at(links, j-1) >= link) {
+				if _, ok := l.position(link); !ok || !isNode[link] || link == node || (j > 0 && at(links, j-1) >= link) {
 					return graphKind.Corrupt("a link of node %d on layer %d leads to %d", node, i, link)
 				}
 			}
@@ -147,9 +159,9 @@ func (g *graph) check(v *vectors) error {
 }
 
 // encodeGraph lays out the tiers of a build.
-func encodeGraph(count int, p Params, vectorsFile []byte, entry uint32, tiers []tier) []byte {
-	head := []int{count, p.M, p.EfConstruction, int(checksum(vectorsFile)), int(entry), len(tiers)}
-	words := 0
+func encodeGraph(count int, p Params, vectorsFile []byte, entry uint32, tiers []tier, ring []uint32) []byte {
+	head := []int{count, p.M, p.EfConstruction, int(checksum(vectorsFile)), int(entry), len(tiers), len(ring)}
+	words := len(ring)
 	for _, t := range tiers {
 		links := 0
 		for _, list := range t.lists {
@@ -178,6 +190,9 @@ func encodeGraph(count int, p Params, vectorsFile []byte, entry uint32, tiers []
 				put(l.node)
 			}
 		}
+	}
+	for _, next := range ring {
+		put(next)
 	}
 	return graphKind.Seal(body)
 }

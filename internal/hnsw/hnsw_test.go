@@ -249,7 +249,7 @@ func TestIslands(t *testing.T) {
 	}
 	in = append(in, []float32{-1, 0.01}, []float32{0, 1})
 	x := open(t, in, params)
-	hits, plan := answer(t)(x.search([]float32{0, 1}, every(len(in)), 10, func(int) way { return byPlan }, 10))
+	hits, plan := answer(t)(x.search([]float32{0, 1}, every(len(in)), 10, func(filter, int, int) way { return byPlan }, 10))
 	if len(hits) != 10 || hits[0].Chunk != 301 {
 		t.Errorf("%d hits, %+v, plan %+v", len(hits), hits, plan)
 	}
@@ -323,7 +323,7 @@ func exercise(vb, gb []byte) {
 	for _, allow := range []*roaring.Bitmap{all, half} {
 		x.Walk(q, allow, 3, 5)
 		x.Scan(q, allow, 3)
-		x.search(q, allow, 3, func(int) way { return byPlan }, 5)
+		x.search(q, allow, 3, func(filter, int, int) way { return byPlan }, 5)
 	}
 	x.Score(q, []uint32{0, 1, 5})
 	Check(vectorsSeg, graphSeg)

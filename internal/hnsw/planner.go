@@ -51,18 +51,18 @@ const (
 // worthWalking compares the cost of a walk with that of a scan. Where a share of the nodes is allowed, a walk comes by the
 // allowed ones that it looks for after width(k, ef)/share steps. The more is hidden, the likelier it is that the walk gives
 // up, and the longer the scan must be beside which that does not count; three times as long where it is to be expected.
-func worthWalking(k, ef, allowed, all int) bool {
-	share := float64(allowed) / float64(all)
+func (f filter) worthWalking(k, ef int) bool {
+	share := float64(f.allowed) / float64(f.all)
 	dear := dearScan * (1 - share)
-	if scarce(k, ef, allowed, all) {
+	if f.scarce(k, ef) {
 		dear *= 3
 	}
 	steps := min(float64(width(k, ef))/share, float64(2*trust(k, ef)))
-	return float64(allowed) > walkCost*steps && float64(allowed) >= dear
+	return float64(f.allowed) > walkCost*steps && float64(f.allowed) >= dear
 }
 
 // scarce says that a walk succeeds only where the query points to more allowed nodes than there are elsewhere.
-func scarce(k, ef, allowed, all int) bool { return 2*allowed*trust(k, ef) < 3*k*all }
+func (f filter) scarce(k, ef int) bool { return 2*f.allowed*trust(k, ef) < 3*k*f.all }
 
 // pool is how many of the nearest by their high halves are scored in full for the k best.
 func pool(k int) int { return 2*k + 8 }
@@ -71,60 +71,66 @@ func pool(k int) int { return 2*k + 8 }
 func width(k, ef int) int { return max(ef, pool(k)) }
 
 // choose is the part of the plan that needs no look at the graph.
-func (x *Index) choose(k, ef, allowed int) way {
-	if worthWalking(k, ef, allowed, x.directed()) {
+func (f filter) choose(k, ef int) way {
+	if f.worthWalking(k, ef) {
 		return byPlan
 	}
 	return byScan
+}
+
+// filter is an allow set, and how many chunks with a direction are in it and in the index.
+type filter struct {
+	allow        *roaring.Bitmap
+	allowed, all int
 }
 
 // directed is the number of chunks with a direction.
 func (x *Index) directed() int { return x.v.count - int(x.v.directionless.GetCardinality()) }
 
 // follow goes the way that was chosen. k is at most the number of allowed chunks.
-func (x *Index) follow(s *searcher, w way, p point, allow *roaring.Bitmap, k, ef int, plan *Plan) ([]Hit, error) {
+func (x *Index) follow(s *searcher, w way, p point, f filter, k, ef int, plan *Plan) ([]Hit, error) {
 	scan := func(b Branch) ([]Hit, error) {
 		plan.Branch = b
-		plan.Visited += plan.Allowed
-		return s.scan(p, allow, k)
+		plan.Visited += f.allowed
+		return s.scan(p, f.allow, k)
 	}
 	if w == byScan {
 		return scan(Exact)
 	}
 	s.visited = 0
-	near, err := x.walk(s, p, allow, plan.Allowed, k, ef, w == byPlan)
+	near, err := x.walk(s, p, f, k, ef, w == byPlan)
 	plan.Branch, plan.Visited = Graph, s.visited
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case w == byPlan && near == nil:
+	}
+	if w == byPlan && near == nil {
 		return scan(ExactNearby)
-	case w == byPlan && (len(near) < k || s.visited > plan.Allowed):
+	}
+	chunks, err := x.g.allowed(near, f.allow, pool(k))
+	if err != nil {
+		return nil, err
+	}
+	if w == byPlan && (len(chunks) < k || s.visited > f.allowed) {
 		return scan(GraphThenExact)
 	}
-	nodes := make([]uint32, min(len(near), pool(k)))
-	for i := range nodes {
-		nodes[i] = near[i].node()
-	}
-	hits, err := s.score(p, nodes, make([]Hit, 0, len(nodes)))
+	hits, err := s.score(p, chunks, make([]Hit, 0, len(chunks)))
 	return best(hits, k), err
 }
 
 // walk returns the nearest of the allowed, most similar first. With mayGiveUp it may return nil, because too few are allowed
 // where the query points.
-func (x *Index) walk(s *searcher, p point, allow *roaring.Bitmap, allowed, k, ef int, mayGiveUp bool) ([]key, error) {
+func (x *Index) walk(s *searcher, p point, f filter, k, ef int, mayGiveUp bool) ([]key, error) {
 	at, err := x.descend(s, p)
 	if err != nil {
 		return nil, err
 	}
-	ground := &x.g.layers[0]
-	if allowed < x.directed() {
-		return s.walkThrough(ground, p, at, allow, allowed, k, ef, mayGiveUp)
+	if f.allowed < f.all {
+		return s.walkThrough(x.g, f, p, at, k, ef, mayGiveUp)
 	}
-	s.start(p, ef)
+	s.start(p, width(k, ef))
 	s.first(at)
 	s.offer([]uint32{at})
-	err = s.run(func(n uint32) error { return s.take(ground, n) })
+	err = s.run(func(n uint32) error { return s.take(&x.g.layers[0], n) })
 	return s.found(), err
 }
 

@@ -37,7 +37,7 @@ func TestBranches(t *testing.T) {
 		{"dearer than a scan", in[0], randomSet(rng, 400, 0.3), 5, byPlan, GraphThenExact, 0, 5},
 		{"far from the query", in[0], farthest(x, in[0], 100), 5, byPlan, ExactNearby, 100, 5},
 	} {
-		hits, plan := answer(t)(x.search(tt.q, tt.allow, tt.k, func(int) way { return tt.way }, 16))
+		hits, plan := answer(t)(x.search(tt.q, tt.allow, tt.k, func(filter, int, int) way { return tt.way }, 16))
 		if plan.Branch != tt.want || len(hits) != tt.wantHits || (tt.allowed > 0 && plan.Allowed != tt.allowed) {
 			t.Errorf("%s: plan %+v, %d hits; want %s, %d, %d", tt.name, plan, len(hits), tt.want, tt.allowed, tt.wantHits)
 		}
@@ -84,7 +84,7 @@ func TestWorthWalking(t *testing.T) {
 		{100, 200, 60_000, 290_000, false}, // 1,005 steps
 		{10, 100, 0, 1_000_000, false},
 	} {
-		if got := worthWalking(tt.k, tt.ef, tt.allowed, tt.all); got != tt.want {
+		if got := (filter{allowed: tt.allowed, all: tt.all}).worthWalking(tt.k, tt.ef); got != tt.want {
 			t.Errorf("worthWalking(%d, %d, %d, %d) = %v", tt.k, tt.ef, tt.allowed, tt.all, got)
 		}
 	}
@@ -113,7 +113,7 @@ func TestPlannedRecall(t *testing.T) {
 			q := in[rng.IntN(n)]
 			allow := tt.allow(q)
 			want, _ := answer(t)(x.Scan(q, allow, k))
-			got, plan := answer(t)(x.search(q, allow, k, func(int) way { return byPlan }, 100))
+			got, plan := answer(t)(x.search(q, allow, k, func(filter, int, int) way { return byPlan }, 100))
 			branches[plan.Branch]++
 			if len(got) != len(want) {
 				t.Fatalf("%s: %d hits of %d, %+v", tt.name, len(got), len(want), plan)

@@ -74,20 +74,20 @@ func (x *Index) Kernel() string { return x.v.kernel.Name }
 // nothing. ef is the width of a walk, should the planner choose one: a greater one finds more and takes longer. The error
 // wraps ErrQuery or frame.ErrCorrupt.
 func (x *Index) Search(q []float32, allow *roaring.Bitmap, k, ef int) ([]Hit, Plan, error) {
-	return x.search(q, allow, k, func(allowed int) way { return x.choose(k, max(k, ef), allowed) }, ef)
+	return x.search(q, allow, k, filter.choose, ef)
 }
 
 // Scan is Search by the exact branch.
 func (x *Index) Scan(q []float32, allow *roaring.Bitmap, k int) ([]Hit, Plan, error) {
-	return x.search(q, allow, k, func(int) way { return byScan }, 0)
+	return x.search(q, allow, k, func(filter, int, int) way { return byScan }, 0)
 }
 
 // Walk is Search by the graph whatever that costs, and without the scan that would make up for too few hits: for measuring.
 func (x *Index) Walk(q []float32, allow *roaring.Bitmap, k, ef int) ([]Hit, Plan, error) {
-	return x.search(q, allow, k, func(int) way { return byWalk }, ef)
+	return x.search(q, allow, k, func(filter, int, int) way { return byWalk }, ef)
 }
 
-func (x *Index) search(q []float32, allow *roaring.Bitmap, k int, choose func(allowed int) way, ef int) ([]Hit, Plan, error) {
+func (x *Index) search(q []float32, allow *roaring.Bitmap, k int, choose func(f filter, k, ef int) way, ef int) ([]Hit, Plan, error) {
 	s := x.searchers.Get().(*searcher)
 	defer x.searchers.Put(s)
 	if x.v.count == 0 { // nor has it dimensions
@@ -101,7 +101,8 @@ func (x *Index) search(q []float32, allow *roaring.Bitmap, k int, choose func(al
 	if k = min(k, plan.Allowed); k < 1 || (x.v.metric == Cosine && p.step == 0) {
 		return nil, plan, nil
 	}
-	hits, err := x.follow(s, choose(plan.Allowed), p, allow, k, max(k, ef), &plan)
+	f, ef := filter{allow, plan.Allowed, x.directed()}, max(k, ef)
+	hits, err := x.follow(s, choose(f, k, ef), p, f, k, ef, &plan)
 	return hits, plan, err
 }
 

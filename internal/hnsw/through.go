@@ -10,62 +10,73 @@ const firstLook = 4
 func trust(k, ef int) int { return max(10*k, ef) }
 
 // walkThrough walks the graph through allowed and hidden nodes alike, so that it is as connected as without a filter, and
-// keeps the allowed ones among those that it comes by. A hidden node steers the walk and shows in nothing else. It goes
-// on until the width(k, ef) nearest allowed nodes are found, so it adapts to the share that is allowed where the query points,
-// or for twice as many steps as there are nodes that it trusts.
+// keeps the nodes among those that it comes by which are allowed or have an allowed twin. A hidden node steers the walk and
+// shows in nothing else. It goes on until the width(k, ef) nearest of these are found, so it adapts to the share that is
+// allowed where the query points, or for twice as many steps as there are nodes that it trusts.
 //
 // With mayGiveUp it returns nil when fewer than k of the nodes that it trusts are allowed, and mostly sees that in the first
 // steps. It then also ends when it has compared more vectors than are allowed.
-func (s *searcher) walkThrough(ground *layer, p point, at uint32, allow *roaring.Bitmap, allowed, k, ef int, mayGiveUp bool) ([]key, error) {
+func (s *searcher) walkThrough(g *graph, f filter, p point, at uint32, k, ef int, mayGiveUp bool) ([]key, error) {
 	trusted, steps := trust(k, ef), 0
-	step := func(allow *roaring.Bitmap) error {
+	step := func(keeps bool) error {
 		steps++
 		s.fresh = s.fresh[:0]
-		err := s.take(ground, (^s.open.pop()).node())
-		s.sift(s.fresh, allow, trusted)
-		return err
+		if err := s.take(&g.layers[0], (^s.open.pop()).node()); err != nil {
+			return err
+		}
+		return s.sift(g, f.allow, s.fresh, trusted, keeps)
 	}
 	s.start(p, width(k, ef))
 	s.near = s.near[:0]
 	s.first(at)
-	s.sift([]uint32{at}, nil, trusted)
+	if err := s.sift(g, f.allow, []uint32{at}, trusted, false); err != nil {
+		return nil, err
+	}
 	for steps < firstLook && len(s.open) > 0 {
-		if err := step(nil); err != nil {
+		if err := step(false); err != nil {
 			return nil, err
 		}
 	}
 	for _, near := range s.near {
-		if allow.Contains(near.node()) {
-			s.keep(near)
+		if err := s.keep(g, f.allow, near); err != nil {
+			return nil, err
 		}
 	}
 	need := float64(k) / float64(trusted)
-	if mayGiveUp && s.fewAllowed(allow, need*sureness(k, ef, allowed, s.v.count)) {
-		return nil, nil
+	hopeless := func(share float64) (bool, error) {
+		if !mayGiveUp {
+			return false, nil
+		}
+		return s.fewAllowed(g, f.allow, share)
+	}
+	if gaveUp, err := hopeless(need * f.sureness(k, ef)); gaveUp || err != nil {
+		return nil, err
 	}
 	for len(s.open) > 0 && steps < 2*trusted {
 		if len(s.best) == s.ef && ^s.open[0] < s.best[0] {
 			break
 		}
-		if mayGiveUp && s.visited > allowed {
+		if mayGiveUp && s.visited > f.allowed {
 			return s.found(), nil
 		}
-		if mayGiveUp && steps >= 4*firstLook && steps&(steps-1) == 0 && s.fewAllowed(allow, need) {
-			return nil, nil
+		if steps >= 4*firstLook && steps&(steps-1) == 0 {
+			if gaveUp, err := hopeless(need); gaveUp || err != nil {
+				return nil, err
+			}
 		}
-		if err := step(allow); err != nil {
+		if err := step(true); err != nil {
 			return nil, err
 		}
 	}
-	if mayGiveUp && s.fewAllowed(allow, need) {
-		return nil, nil
+	if gaveUp, err := hopeless(need); gaveUp || err != nil {
+		return nil, err
 	}
 	return s.found(), nil
 }
 
-// sift compares nodes and keeps the nearest of all, up to the number that is trusted, and the nearest of the allowed. nil
-// leaves these for later.
-func (s *searcher) sift(nodes []uint32, allow *roaring.Bitmap, trusted int) {
+// sift compares nodes and keeps the nearest of all, up to the number that is trusted, and with keeps the nearest of the
+// allowed, which are left for later without.
+func (s *searcher) sift(g *graph, allow *roaring.Bitmap, nodes []uint32, trusted int, keeps bool) error {
 	for i, similarity := range s.compare(nodes) {
 		k := pack(similarity, nodes[i])
 		useful := len(s.best) < s.ef || k > s.best[0]
@@ -78,36 +89,47 @@ func (s *searcher) sift(nodes []uint32, allow *roaring.Bitmap, trusted int) {
 			continue
 		}
 		s.open.push(^k)
-		if useful && allow != nil && allow.Contains(nodes[i]) {
-			s.keep(k)
+		if useful && keeps {
+			if err := s.keep(g, allow, k); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
-// keep puts an allowed node among the best, when it is one of them.
-func (s *searcher) keep(k key) {
-	if len(s.best) < s.ef {
+// keep puts a node among the best, when it is one of them and some chunk of it is allowed.
+func (s *searcher) keep(g *graph, allow *roaring.Bitmap, k key) error {
+	any, err := g.anyAllowed(k.node(), allow)
+	switch {
+	case !any:
+	case len(s.best) < s.ef:
 		s.best.push(k)
-	} else if k > s.best[0] {
+	case k > s.best[0]:
 		s.best.replace(k)
 	}
+	return err
 }
 
 // sureness is how many times the share that it needs a walk must see at its first look, when few nodes tell it roughly.
-func sureness(k, ef, allowed, all int) float64 {
-	if scarce(k, ef, allowed, all) {
+func (f filter) sureness(k, ef int) float64 {
+	if f.scarce(k, ef) {
 		return 3
 	}
 	return 0.75
 }
 
 // fewAllowed says whether less than a share of the nearest nodes so far are allowed. No node of the graph lacks a direction.
-func (s *searcher) fewAllowed(allow *roaring.Bitmap, share float64) bool {
+func (s *searcher) fewAllowed(g *graph, allow *roaring.Bitmap, share float64) (bool, error) {
 	n := 0
 	for _, k := range s.near {
-		if allow.Contains(k.node()) {
+		any, err := g.anyAllowed(k.node(), allow)
+		if err != nil {
+			return false, err
+		}
+		if any {
 			n++
 		}
 	}
-	return float64(n) < share*float64(len(s.near))
+	return float64(n) < share*float64(len(s.near)), nil
 }
