@@ -55,7 +55,11 @@ func TestEncodeAllStops(t *testing.T) {
 func TestProgressWithinADocument(t *testing.T) {
 	b := newBench(t, 1)
 	b.env.Config.Shards = 1
-	b.put("long.md", strings.Repeat("The granite quarry opens early, and nobody knows why it does. ", 2000))
+	var long strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&long, "Quarry %d opens early, and nobody of its %d workers knows why. ", i, i*i)
+	}
+	b.put("long.md", long.String())
 	seen, total := map[string][]int{}, map[string]int{}
 	b.env.Progress = func(what string, done, of int) {
 		seen[what], total[what] = append(seen[what], done), of
