@@ -169,7 +169,7 @@ func (s *Segment) plan(over *Statistics, q Query) (*plan, error) {
 		weight := word.count * math.Log(1+(n-f+0.5)/(f+0.5)) * (q.K1 + 1)
 		p.bound += toFixed(weight * fixed)
 		if p.bound > maxBound*fixed {
-			return nil, fmt.Errorf("the question has too many words, %d distinct ones", len(p.terms))
+			return nil, fmt.Errorf("the question has too many words, %d distinct ones", len(words))
 		}
 		if df > 0 {
 			t := terms.Get().(*term)
@@ -191,7 +191,7 @@ func (p *plan) release() {
 	p.terms = nil
 }
 
-// lookUp finds the visible postings of a word, see view.postings.
+// lookUp finds the visible postings of a word, see visiblePostings.
 func (s *Segment) lookUp(word string, v *view) (l postings, bits []uint64, df uint32, err error) {
 	number, ok, err := s.find(word)
 	if err != nil || !ok {
@@ -200,7 +200,7 @@ func (s *Segment) lookUp(word string, v *view) (l postings, bits []uint64, df ui
 	if l, err = s.postingsOf(number); err != nil {
 		return l, nil, 0, err
 	}
-	return v.postings(number, l)
+	return v.visiblePostings(number, l)
 }
 
 type queryTerm struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"sort"
+	"sync/atomic"
 
 	"quarry.dev/quarry/internal/segment/frame"
 )
@@ -24,6 +25,8 @@ type Segment struct {
 	dictionary    []byte
 	postings      []byte // with the padding
 	views         *views
+	viewsMade     atomic.Uint64
+	lists         *lists
 }
 
 // Open reads the header alone, so that it takes the same time for a file of any size; the file's digest is its reader's to
@@ -66,6 +69,7 @@ func layout(body []byte) (*Segment, string, error) {
 	if in.Bad() || in.Len() != 0 {
 		return nil, "", kind.Corrupt("its arrays do not fill the file")
 	}
+	s.lists = newLists(len(s.heads) + len(s.postings))
 	return s, string(name), nil
 }
 

@@ -7,77 +7,90 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 )
 
-// selective is a segment, and a set that allows one chunk of twenty.
-func selective(t *testing.T) (*Segment, *roaring.Bitmap) {
+// selective is a segment whose words all have more than shortList blocks, and sets that allow one chunk of twenty each.
+func selective(t *testing.T) (s *Segment, sets []*roaring.Bitmap) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 3))
-	texts := randomTerms(rng, 20_000, 6)
-	allow := roaring.New()
-	for i := 0; i < len(texts); i += 20 {
-		allow.AddInt(i)
+	texts := make([][]string, 20_000)
+	for i := range texts {
+		for range 5 {
+			texts[i] = append(texts[i], fewWords[rng.IntN(len(fewWords))])
+		}
 	}
-	return open(t, texts), allow
+	for first := range 3 {
+		allow := roaring.New()
+		for i := first; i < len(texts); i += 20 {
+			allow.AddInt(i)
+		}
+		sets = append(sets, allow)
+	}
+	return open(t, texts), sets
 }
 
 // TestVisiblePostingsAreKept: who may see little does not read the postings of all a second time.
 func TestVisiblePostingsAreKept(t *testing.T) {
-	s, allow := selective(t)
-	v := s.view(allow)
-	v.room = 1 << 20
+	s, sets := selective(t)
+	v := s.view(sets[0])
 	for number := range s.terms {
 		all, err := s.postingsOf(number)
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, bits, df, err := v.postings(number, all)
+		first, bits, df, err := v.visiblePostings(number, all)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if first.frequency != df || bits != nil || df > all.frequency/few {
+		if all.blocks <= shortList || first.frequency != df || bits != nil || df == 0 || df > all.frequency/fewVisible {
 			t.Fatalf("term %d: a list of %d for %d visible of %d postings", number, first.frequency, df, all.frequency)
 		}
-		again, _, _, _ := v.postings(number, postings{}) // it does not look at them
-		if again.frequency != df || again.blocks != first.blocks {
-			t.Errorf("term %d was read again", number)
+		again, _, _, err := v.visiblePostings(number, postings{blocks: all.blocks}) // in which there is nothing to read
+		if err != nil || again.frequency != df || again.blocks != first.blocks {
+			t.Errorf("term %d was read again: %v", number, err)
 		}
 	}
 }
 
-// TestKeptPostingsAreBounded: with room for few, answers stay the same, and no more are kept.
+// TestKeptPostingsAreBounded: with room for few lists, answers stay the same, no more are kept, and those that were used last
+// are.
 func TestKeptPostingsAreBounded(t *testing.T) {
-	s, allow := selective(t)
+	s, sets := selective(t)
 	rng := rand.New(rand.NewPCG(4, 4))
-	for _, room := range []int{0, 60, 400} {
-		tight := allow.Clone()
-		v := s.view(tight)
-		v.room = room
-		for range 200 {
-			q := randomQuery(rng)
-			q.Allow = allow
-			want, err := s.Search(q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			q.Allow = tight
+	var want []Result
+	var questions []Query
+	for range 150 {
+		q := randomQuery(rng)
+		q.Allow = sets[rng.IntN(len(sets))]
+		result, err := s.Search(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		questions, want = append(questions, q), append(want, result)
+	}
+	for _, budget := range []int{0, 3000, 9000} {
+		s.lists = newLists(budget)
+		for i, q := range questions {
 			got, err := s.Search(q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(got.Hits) != len(want.Hits) {
-				t.Fatalf("room %d: %d hits, not %d", room, len(got.Hits), len(want.Hits))
+			if len(got.Hits) != len(want[i].Hits) {
+				t.Fatalf("budget %d: %d hits, not %d", budget, len(got.Hits), len(want[i].Hits))
 			}
-			for i := range want.Hits {
-				if got.Hits[i] != want.Hits[i] {
-					t.Fatalf("room %d: hit %d is %+v, not %+v", room, i, got.Hits[i], want.Hits[i])
+			for j, h := range want[i].Hits {
+				if got.Hits[j] != h {
+					t.Fatalf("budget %d: hit %d is %+v, not %+v", budget, j, got.Hits[j], h)
 				}
 			}
 			bytes := 0
-			for _, seen := range v.terms {
-				bytes += seen.list.bytes()
+			for _, l := range s.lists.byUse.Values() {
+				bytes += l.bytes()
 			}
-			if bytes > room || v.room != room-bytes {
-				t.Fatalf("room %d: %d bytes are kept, %d are left", room, bytes, v.room)
+			if bytes > budget || s.lists.room != budget-bytes {
+				t.Fatalf("budget %d: %d bytes are kept, %d are left", budget, bytes, s.lists.room)
 			}
+		}
+		if budget > 0 && s.lists.byUse.Len() == 0 {
+			t.Errorf("budget %d: nothing is kept", budget)
 		}
 	}
 }
