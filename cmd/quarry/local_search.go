@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -95,7 +96,7 @@ func (o *searchOptions) index(cmd *cobra.Command) error {
 	}
 	if built, changed := local.State(o.dir, o.out); built {
 		if changed {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s has changed since it was indexed; to index it again: quarry local build %s --out %s\n", o.dir, o.dir, o.out)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s has changed since it was indexed; to index it again: quarry local build %s --out %s\n", o.dir, quoted(o.dir), quoted(o.out))
 		}
 		return nil
 	}
@@ -104,4 +105,13 @@ func (o *searchOptions) index(cmd *cobra.Command) error {
 		return err
 	}
 	return buildFolder(cmd, o.dir, o.out, r, cmd.ErrOrStderr())
+}
+
+// quoted is a word of a command that can be copied into a shell.
+func quoted(word string) string {
+	plain := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./=+:,@", r) }
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

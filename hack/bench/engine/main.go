@@ -57,7 +57,7 @@ func run(only, data string, rounds int, profile string) error {
 		}
 	}
 	if b.bars == 0 {
-		return fmt.Errorf("-bar = %q: no bar begins like this", only)
+		return fmt.Errorf("-bar = %q: no bar was measured: none begins like this, or its data are missing", only)
 	}
 	if len(b.short) > 0 {
 		return errors.New("short: " + strings.Join(b.short, ", "))

@@ -125,6 +125,10 @@ func putFolder(ctx context.Context, client *minio.Client, folder, bucket, prefix
 		if err != nil || entry.IsDir() {
 			return err
 		}
+		if !entry.Type().IsRegular() { // a link may lead out of the folder, to what nobody meant to publish
+			fmt.Fprintf(os.Stderr, "%s is left out: it is no regular file\n", file)
+			return nil
+		}
 		relative, err := filepath.Rel(folder, file)
 		if err != nil {
 			return err
