@@ -109,7 +109,9 @@ func (o *searchOptions) index(cmd *cobra.Command) error {
 
 // quoted is a word of a command that can be copied into a shell.
 func quoted(word string) string {
-	plain := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./=+:,@", r) }
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./=+:,@", r)
+	}
 	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word
 	}
