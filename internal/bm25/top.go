@@ -39,8 +39,10 @@ func below(score float64) int64 {
 	return int64(math.Nextafter(min(score, maxBound), 0) * fixed)
 }
 
-// offer a chunk that was not offered before.
+// offer a chunk that was not offered before. The order is that of the scores as they are told, in float64: those above 2^21,
+// which only extreme parameters reach, have more bits than it holds.
 func (t *top) offer(score int64, chunk uint32) {
+	score = int64(float64(score))
 	switch offered := (scored{score, chunk}); {
 	case score <= t.floor:
 	case len(t.heap) < t.k:

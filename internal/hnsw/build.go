@@ -60,7 +60,7 @@ func Build(in [][]float32, p Params) (vectorsSeg, graphSeg []byte, err error) {
 }
 
 func buildGraph(v *vectors, vectorsSeg []byte, p Params) ([]byte, error) {
-	b := newBuilder(v, p)
+	b := newBuilder(v.ofHighHalves(), p)
 	for done := 0; done < len(b.nodes); {
 		n := min(max(1, done/8), maxBatch, len(b.nodes)-done)
 		if err := b.insert(b.nodes[done : done+n]); err != nil {

@@ -106,7 +106,7 @@ func (x *Index) follow(s *searcher, w way, p point, f filter, k, ef int, plan *P
 	if w == byPlan && near == nil {
 		return scan(ExactNearby)
 	}
-	chunks, err := x.g.allowed(near, f.allow, pool(k))
+	chunks, err := x.g.allowed(near, f.allow)
 	if err != nil {
 		return nil, err
 	}

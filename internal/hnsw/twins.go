@@ -86,12 +86,9 @@ func (g *graph) anyAllowed(node uint32, allow *roaring.Bitmap) (bool, error) {
 	}
 }
 
-// allowed returns what is allowed of some nodes and their twins, node by node, until there are enough.
-func (g *graph) allowed(nodes []key, allow *roaring.Bitmap, enough int) (chunks []uint32, err error) {
+// allowed returns what is allowed of some nodes and their twins, node by node.
+func (g *graph) allowed(nodes []key, allow *roaring.Bitmap) (chunks []uint32, err error) {
 	for _, k := range nodes {
-		if len(chunks) >= enough {
-			break
-		}
 		for chunk, ok := k.node(), true; ok; {
 			if allow.Contains(chunk) {
 				chunks = append(chunks, chunk)

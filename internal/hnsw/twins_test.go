@@ -117,3 +117,47 @@ func TestTwinsAreAnsweredInOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestNearCopiesAreLinkedTo: texts of one template differ less than 8 bits tell, and still a link leads to each.
+func TestNearCopiesAreLinkedTo(t *testing.T) {
+	const count, dimensions, variants = 4000, 128, 200
+	for _, spread := range []float64{0.05, 0.03, 0.01} {
+		rng := rand.New(rand.NewPCG(1, 1))
+		in := make([][]float32, count)
+		centre := make([]float32, dimensions)
+		for i := range in {
+			in[i] = make([]float32, dimensions)
+			for j := range in[i] {
+				if i%variants == 0 {
+					centre[j] = float32(rng.NormFloat64())
+				}
+			}
+			for j := range in[i] {
+				in[i][j] = centre[j] + float32(rng.NormFloat64()*spread)
+			}
+		}
+		x := open(t, in, params)
+		linked := make([]bool, count)
+		for i := range uint32(count) {
+			links, err := x.g.layers[0].neighbours(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for ; len(links) > 0; links = links[4:] {
+				linked[binary.LittleEndian.Uint32(links)] = true
+			}
+			if twin, ok, _ := x.g.next(i); ok {
+				linked[twin] = true
+			}
+		}
+		alone := 0
+		for _, is := range linked {
+			if !is {
+				alone++
+			}
+		}
+		if alone > 0 {
+			t.Errorf("spread %v: no link leads to %d of %d chunks", spread, alone, count)
+		}
+	}
+}

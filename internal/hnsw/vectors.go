@@ -234,6 +234,25 @@ func (v *vectors) point(i uint32) (point, error) {
 	return p, nil
 }
 
+// ofHighHalves are the same vectors with the lengths of their high halves, for building a graph of cosines. With the lengths of
+// the full vectors, one whose high half came out a little long would look nearer to everybody than it is, and among texts
+// of one template those few would gather all links.
+func (v *vectors) ofHighHalves() *vectors {
+	if v.metric != Cosine {
+		return v
+	}
+	high := *v
+	high.steps = make([]byte, 0, len(v.steps))
+	for i := range v.count {
+		step := float32(0)
+		if square := squaredLength(v.high[i*v.stride:][:v.stride]); square > 0 {
+			step = float32(1 / math.Sqrt(float64(square)))
+		}
+		high.steps = binary.LittleEndian.AppendUint32(high.steps, math.Float32bits(step))
+	}
+	return &high
+}
+
 // similarities writes to out what the high halves say of the nearness of p to nodes, which are below count: monotone in
 // the score of two vectors of which one is fixed, and the same whichever is called p. dots is scratch as long as nodes. Each
 // step rounds by itself, so the numbers are the same on every CPU.
