@@ -96,14 +96,14 @@ func (s *scan) find(essential int, total int64) error {
 
 // add postings from to to of the block to the sums; one that gains no more than short is not remembered on its own.
 func (s *scan) add(t *term, from, to int, short int64) {
-	n := s.n
 	t.gains(&s.gain, from, to)
+	n, first, bits := s.n, s.first, t.bits // the stores below could change them, for all that the compiler knows
 	for i, chunk := range t.chunks[from:to] {
-		if t.bits != nil && t.bits[chunk/64]>>(chunk%64)&1 == 0 {
+		if bits != nil && bits[chunk/64]>>(chunk%64)&1 == 0 {
 			continue
 		}
 		gain := s.gain[i%blockSize]
-		at := (chunk - s.first) % window
+		at := (chunk - first) % window
 		sum := s.sums[at]
 		if sum == 0 && gain <= short {
 			continue
@@ -170,10 +170,10 @@ func (s *scan) merge(t *term) error {
 			return err
 		}
 		from, to := t.within(s.first, s.last)
-		k := uint(0)
+		k, first := uint(0), s.first
 		for i, chunk := range t.chunks[from:to] {
 			s.picked[k%blockSize] = uint8(from + i)
-			k += uint(-s.sums[(chunk-s.first)%window]) >> 63 // a sum above 0
+			k += uint(-s.sums[(chunk-first)%window]) >> 63 // a sum above 0
 		}
 		tfs := t.tfsOf(s.picked[:k])
 		for _, i := range s.picked[:k] {
