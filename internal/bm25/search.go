@@ -193,7 +193,7 @@ func (p *plan) release() {
 
 // lookUp finds the visible postings of a word, see visiblePostings.
 func (s *Segment) lookUp(word string, v *view) (l postings, bits []uint64, df uint32, err error) {
-	number, ok, err := s.find(word)
+	number, ok, err := v.find(word)
 	if err != nil || !ok {
 		return l, nil, 0, err
 	}

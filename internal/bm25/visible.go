@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"math"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -13,6 +14,27 @@ const (
 	// shortList is how many blocks are read again rather than remembered.
 	shortList = 4
 )
+
+// find returns the number of a term. What was found is remembered here and not for all: nobody can tell from the time of an
+// answer what others have asked for.
+func (v *view) find(word string) (number uint32, ok bool, err error) {
+	v.mu.Lock()
+	number, ok = v.numbers[word]
+	v.mu.Unlock()
+	if ok {
+		return number, true, nil
+	}
+	if number, ok, err = v.segment.find(word); !ok || err != nil {
+		return 0, false, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.numbers) >= keptNumbers {
+		clear(v.numbers)
+	}
+	v.numbers[strings.Clone(word)] = number
+	return number, true, nil
+}
 
 // visiblePostings of a term, whose own are all, and how many they are. With hidden ones among them, bits tells which are
 // which; else it is nil.
