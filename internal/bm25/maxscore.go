@@ -3,6 +3,7 @@ package bm25
 import (
 	"cmp"
 	"encoding/binary"
+	"iter"
 	"slices"
 )
 
@@ -13,6 +14,23 @@ const (
 	// before there are k to pass.
 	firstWindow = 1 << 10
 )
+
+// span is the chunk numbers of a window, both included.
+type span struct{ first, last uint32 }
+
+// windows of a segment, with their numbers.
+func windows(chunks uint32) iter.Seq2[int, span] {
+	return func(yield func(int, span) bool) {
+		number := 0
+		for base := uint64(0); base < uint64(chunks); number++ {
+			next := min(base+min(window, max(firstWindow, base)), uint64(chunks))
+			if !yield(number, span{uint32(base), uint32(next - 1)}) {
+				return
+			}
+			base = next
+		}
+	}
+}
 
 // scan is the memory of one search. Between windows all sums are 0.
 type scan struct {
@@ -36,14 +54,13 @@ type scan struct {
 // block (Ding and Suel 2011) over windows of chunk numbers: within a window, the terms whose bounds add up to no more than
 // the worst of the best are only looked up for chunks that the other terms have found.
 func (s *scan) collect(chunks uint32) error {
-	for base, next := uint64(0), uint64(0); base < uint64(chunks); base = next {
-		next = min(base+min(window, max(firstWindow, base)), uint64(chunks))
-		s.first, s.last = uint32(base), uint32(next)-1
+	for number, w := range windows(chunks) {
+		s.first, s.last = w.first, w.last
 		if !s.view.any(s.first, s.last) {
 			continue
 		}
 		s.least = s.top.least()
-		essential, total := s.split()
+		essential, total := s.split(number)
 		if essential == 0 {
 			continue
 		}
@@ -60,9 +77,9 @@ func (s *scan) collect(chunks uint32) error {
 
 // split bounds every term within the window and orders them by falling bound. The first of them must be read; those behind
 // cannot lift a chunk above least on their own. total is the sum of all bounds.
-func (s *scan) split() (essential int, total int64) {
+func (s *scan) split(window int) (essential int, total int64) {
 	for _, t := range s.terms {
-		t.boundWindow(s.first, s.last)
+		t.boundWindow(window, s.first, s.last)
 		total += t.inWindow
 	}
 	slices.SortStableFunc(s.terms, func(a, b *term) int { return cmp.Compare(b.inWindow, a.inWindow) })
@@ -224,10 +241,16 @@ func (t *term) reaches(block int, last uint32) bool {
 }
 
 // boundWindow moves to the first block that reaches into the window, and finds the highest bound of those that do.
-func (t *term) boundWindow(first, last uint32) {
+func (t *term) boundWindow(window int, first, last uint32) {
 	t.inWindow = 0
 	for t.ahead < t.blocks && t.last(t.ahead) < first {
 		t.ahead++
+	}
+	if t.shares != nil {
+		if share := t.shares[window]; share > 0 {
+			t.inWindow = t.worth(share)
+		}
+		return
 	}
 	for block := t.ahead; t.reaches(block, last); block++ {
 		t.inWindow = max(t.inWindow, t.blockBound(block))
@@ -245,22 +268,26 @@ func (t *term) postingsWithin(last uint32) int {
 
 // blockBound is what no chunk of the block gains more than.
 func (t *term) blockBound(block int) int64 {
-	if t.boundOf == block {
-		return t.bound
+	if t.boundOf != block {
+		t.boundOf, t.bound = block, t.worth(t.saturation.ofBlock(t.heads[block*headSize:]))
 	}
-	head := t.heads[block*headSize : (block+1)*headSize]
-	best := 0.0
+	return t.bound
+}
+
+// worth is what a share of the weight comes to.
+func (t *term) worth(share float64) int64 { return max(1, toFixed(t.weight*share)) }
+
+// ofBlock is the highest share that the impacts in the head of a block allow.
+func (s *saturation) ofBlock(head []byte) (best float64) {
+	head = head[:headSize]
 	for i := range impacts {
 		share := 1.0
 		if tf := head[impactTFs+i]; tf != anyTF {
-			share = t.saturation.of(uint32(tf), uint32(binary.LittleEndian.Uint16(head[impactLengths+2*i:])))
+			share = s.of(uint32(tf), uint32(binary.LittleEndian.Uint16(head[impactLengths+2*i:])))
 		}
-		if share > best {
-			best = share
-		}
+		best = max(best, share)
 	}
-	t.boundOf, t.bound = block, max(1, toFixed(t.weight*best))
-	return t.bound
+	return best
 }
 
 // within is the range of the loaded block's postings from chunk first to last.

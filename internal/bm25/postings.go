@@ -11,6 +11,7 @@ import (
 
 // postings is where those of one term lie.
 type postings struct {
+	term      uint32
 	frequency uint32
 	blocks    int
 	limit     uint32 // chunks of the segment
@@ -21,7 +22,7 @@ type postings struct {
 func (s *Segment) postingsOf(term uint32) (postings, error) {
 	first, next := uint64(u32(s.firstBlocks, term)), uint64(u32(s.firstBlocks, term+1))
 	start, end := u64(s.starts, term), u64(s.starts, term+1)
-	l := postings{frequency: u32(s.frequencies, term), limit: s.chunks}
+	l := postings{term: term, frequency: u32(s.frequencies, term), limit: s.chunks}
 	switch {
 	case first > next || next*headSize > uint64(len(s.heads)) || start > end || end > uint64(len(s.postings)-padding):
 		return l, kind.Corrupt("the postings of term %d lie outside the file", term)

@@ -133,6 +133,7 @@ type term struct {
 	segment    *Segment
 	weight     float64 // count*idf*(k1+1) in fixed point
 	saturation *saturation
+	shares     []float64 // by window, the highest of its blocks; nil: not kept
 	// around the chunk that is looked at
 	ahead    int // block
 	boundOf  int // block whose bound is known; -1: none
@@ -175,7 +176,7 @@ func (s *Segment) plan(over *Statistics, q Query) (*plan, error) {
 			t := terms.Get().(*term)
 			t.cursor.postings, t.block, t.bits = l, -1, bits
 			t.segment, t.weight, t.saturation = s, weight*fixed, saturation
-			t.ahead, t.boundOf = 0, -1
+			t.ahead, t.boundOf, t.shares = 0, -1, p.view.sharesOf(l, saturation)
 			p.terms = append(p.terms, t)
 		}
 	}
@@ -185,7 +186,7 @@ func (s *Segment) plan(over *Statistics, q Query) (*plan, error) {
 // release gives the memory of the terms back, without what it refers to.
 func (p *plan) release() {
 	for _, t := range p.terms {
-		t.cursor.postings, t.packed, t.bits, t.segment, t.saturation = postings{}, nil, nil, nil, nil
+		t.cursor.postings, t.packed, t.bits, t.segment, t.saturation, t.shares = postings{}, nil, nil, nil, nil, nil
 		terms.Put(t)
 	}
 	p.terms = nil
@@ -228,7 +229,7 @@ func toFixed(v float64) int64 { return int64(float64(v) + 0.5) }
 
 // gain of a posting of a chunk of that length, from 1 to the weight.
 func (t *term) gain(tf, length uint32) int64 {
-	return max(1, toFixed(t.weight*t.saturation.of(tf, length)))
+	return t.worth(t.saturation.of(tf, length))
 }
 
 // at is the gain of a chunk that stands in that block if it stands in any.

@@ -19,15 +19,17 @@ type view struct {
 	mu          sync.Mutex
 	numbers     map[string]uint32 // of terms that were asked for
 	frequencies map[uint32]uint32 // in how many visible chunks a term stands, if it has more than shortList blocks
+	shares      map[uint32]shares // of terms that have more than fewBlocks blocks in this view
 	// saturation with the parameters that were asked for last
 	saturation atomic.Pointer[saturation]
 }
 
 const (
-	// keptViews bounds how many principal sets are remembered, keptTerms the frequencies of each, and keptNumbers the terms.
+	// keptViews bounds how many principal sets are remembered, and the others what it knows of terms.
 	keptViews   = 64
 	keptTerms   = 1 << 14
 	keptNumbers = 1 << 12
+	keptShares  = 1 << 10
 )
 
 // views remembers those of the allow sets that came last, by identity: an allow set must not change once it was used.
@@ -57,7 +59,7 @@ func (s *Segment) view(allow *roaring.Bitmap) *view {
 
 // newView drops numbers beyond the segment.
 func newView(s *Segment, allow *roaring.Bitmap) *view {
-	v := &view{segment: s, number: s.viewsMade.Add(1), numbers: map[string]uint32{}, frequencies: map[uint32]uint32{}}
+	v := &view{segment: s, number: s.viewsMade.Add(1), numbers: map[string]uint32{}, shares: map[uint32]shares{}, frequencies: map[uint32]uint32{}}
 	if s.chunks > 0 && allow.Rank(s.chunks-1) == uint64(s.chunks) {
 		v.chunks, v.tokens = uint64(s.chunks), s.total
 		return v

@@ -64,7 +64,7 @@ func (v *view) visiblePostings(term uint32, all postings) (l postings, bits []ui
 	if frequency == 0 || frequency > most {
 		return all, v.bits, frequency, nil
 	}
-	l = v.segment.pack(list)
+	l = v.segment.pack(term, list)
 	v.segment.lists.add(listOf{v.number, term}, l)
 	return l, nil, frequency, nil
 }
@@ -106,9 +106,9 @@ func (v *view) read(all postings, most uint32) (list []posting, frequency uint32
 }
 
 // pack writes postings in the form that a segment has.
-func (s *Segment) pack(list []posting) postings {
+func (s *Segment) pack(term uint32, list []posting) postings {
 	heads, data := appendPostings(nil, nil, list, s.length)
-	return postings{frequency: uint32(len(list)), blocks: len(heads) / headSize, limit: s.chunks, heads: heads, data: append(data, make([]byte, padding)...)}
+	return postings{term: term, frequency: uint32(len(list)), blocks: len(heads) / headSize, limit: s.chunks, heads: heads, data: append(data, make([]byte, padding)...)}
 }
 
 // lists remembers the visible postings that were asked for last. They take no more memory than the segment's own.
