@@ -36,7 +36,7 @@ func Open(vectorsSeg, graphSeg []byte) (*Index, error) {
 		return nil, err
 	}
 	x := &Index{v: v, g: g}
-	x.searchers.New = func() any { return &searcher{walker: newWalker(v)} }
+	x.searchers.New = func() any { return &searcher{walker: newWalker(v), rings: map[uint32]bool{}} }
 	return x, nil
 }
 
@@ -143,8 +143,9 @@ func (x *Index) Score(q []float32, chunks []uint32) ([]float64, error) {
 // searcher is the memory of one search.
 type searcher struct {
 	*walker
-	planes []byte    // of the query
-	near   heap[key] // the nearest to the query, allowed or not
+	planes []byte          // of the query
+	near   heap[key]       // the nearest to the query, allowed or not
+	rings  map[uint32]bool // by node, whether a twin is allowed
 	nodes  [batch]uint32
 	dots   [batch]int32
 	kept   []bounded

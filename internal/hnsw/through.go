@@ -28,6 +28,7 @@ func (s *searcher) walkThrough(g *graph, f filter, p point, at uint32, k, ef int
 	}
 	s.start(p, width(k, ef))
 	s.near = s.near[:0]
+	clear(s.rings)
 	s.first(at)
 	if err := s.sift(g, f.allow, []uint32{at}, trusted, false); err != nil {
 		return nil, err
@@ -100,9 +101,9 @@ func (s *searcher) sift(g *graph, allow *roaring.Bitmap, nodes []uint32, trusted
 
 // keep puts a node among the best, when it is one of them and some chunk of it is allowed.
 func (s *searcher) keep(g *graph, allow *roaring.Bitmap, k key) error {
-	any, err := g.anyAllowed(k.node(), allow)
+	allowed, err := s.anyAllowed(g, k.node(), allow)
 	switch {
-	case !any:
+	case !allowed:
 	case len(s.best) < s.ef:
 		s.best.push(k)
 	case k > s.best[0]:
@@ -123,11 +124,11 @@ func (f filter) sureness(k, ef int) float64 {
 func (s *searcher) fewAllowed(g *graph, allow *roaring.Bitmap, share float64) (bool, error) {
 	n := 0
 	for _, k := range s.near {
-		any, err := g.anyAllowed(k.node(), allow)
+		allowed, err := s.anyAllowed(g, k.node(), allow)
 		if err != nil {
 			return false, err
 		}
-		if any {
+		if allowed {
 			n++
 		}
 	}

@@ -72,18 +72,22 @@ func (g *graph) next(chunk uint32) (twin uint32, ok bool, err error) {
 	return twin, twin > chunk, nil
 }
 
-// anyAllowed says whether a node or a twin of it is allowed.
-func (g *graph) anyAllowed(node uint32, allow *roaring.Bitmap) (bool, error) {
-	for chunk := node; ; {
-		if allow.Contains(chunk) {
-			return true, nil
-		}
-		twin, ok, err := g.next(chunk)
-		if !ok {
-			return false, err
-		}
-		chunk = twin
+// anyAllowed says whether a node or a twin of it is allowed. A walk asks again and again, and a ring may be long, so what was
+// found of one is remembered until the walk ends.
+func (s *searcher) anyAllowed(g *graph, node uint32, allow *roaring.Bitmap) (found bool, err error) {
+	twin, ok, err := g.next(node)
+	if allow.Contains(node) || !ok || err != nil {
+		return allow.Contains(node), err
 	}
+	found, known := s.rings[node]
+	if known {
+		return found, nil
+	}
+	for ; ok && err == nil && !found; twin, ok, err = g.next(twin) {
+		found = allow.Contains(twin)
+	}
+	s.rings[node] = found
+	return found, err
 }
 
 // allowed returns what is allowed of some nodes and their twins, node by node.
