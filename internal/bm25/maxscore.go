@@ -235,11 +235,6 @@ func (s *scan) offer() {
 	s.n = 0
 }
 
-// reaches says whether a block holds postings up to last.
-func (t *term) reaches(block int, last uint32) bool {
-	return block < t.blocks && (block == 0 || t.last(block-1) < last)
-}
-
 // boundWindow moves to the first block that reaches into the window, and finds the highest bound of those that do.
 func (t *term) boundWindow(window int, first, last uint32) {
 	t.inWindow = 0

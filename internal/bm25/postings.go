@@ -39,6 +39,11 @@ func (l *postings) last(block int) uint32 {
 	return binary.LittleEndian.Uint32(l.heads[at : at+4 : at+4])
 }
 
+// reaches says whether there is such a block and it may hold postings up to last.
+func (l *postings) reaches(block int, last uint32) bool {
+	return block < l.blocks && (block == 0 || l.last(block-1) < last)
+}
+
 // size of a block.
 func (l *postings) size(block int) int {
 	return min(blockSize, int(l.frequency)-block*blockSize)

@@ -28,7 +28,7 @@ func (v *view) sharesOf(l postings, of *saturation) []float64 {
 		for block < l.blocks && l.last(block) < w.first {
 			block++
 		}
-		for b := block; b < l.blocks && (b == 0 || l.last(b-1) < w.last); b++ {
+		for b := block; l.reaches(b, w.last); b++ {
 			most = max(most, of.ofBlock(l.heads[b*headSize:]))
 		}
 		known.byWindow = append(known.byWindow, most)

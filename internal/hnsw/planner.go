@@ -64,11 +64,8 @@ func (f filter) worthWalking(k, ef int) bool {
 // scarce says that a walk succeeds only where the query points to more allowed nodes than there are elsewhere.
 func (f filter) scarce(k, ef int) bool { return 2*f.allowed*trust(k, ef) < 3*k*f.all }
 
-// pool is how many of the nearest by their high halves are scored in full for the k best.
-func pool(k int) int { return 2*k + 8 }
-
-// width is how many of the allowed nodes a walk looks for.
-func width(k, ef int) int { return max(ef, pool(k)) }
+// width is how many of the allowed nodes a walk looks for: more than k, as it orders them by their high halves alone.
+func width(k, ef int) int { return max(ef, 2*k+8) }
 
 // choose is the part of the plan that needs no look at the graph.
 func (f filter) choose(k, ef int) way {

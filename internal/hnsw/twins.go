@@ -23,32 +23,30 @@ func (v *vectors) twins() (nodes, ring []uint32) {
 	}
 	order := slices.Clone(nodes)
 	slices.SortFunc(order, func(a, b uint32) int { return cmp.Or(v.compareHigh(a, b), cmp.Compare(a, b)) })
+	var later []bool // has a twin before it
 	for len(order) > 0 {
 		n := 1
 		for n < len(order) && v.compareHigh(order[0], order[n]) == 0 {
 			n++
 		}
 		if n > 1 && ring == nil {
-			ring = make([]uint32, v.count)
+			ring, later = make([]uint32, v.count), make([]bool, v.count)
 			for i := range ring {
 				ring[i] = uint32(i)
 			}
 		}
-		for i := range n {
-			if n > 1 {
-				ring[order[i]] = order[(i+1)%n]
-			}
+		for i := 1; i < n; i++ {
+			ring[order[i-1]], later[order[i]] = order[i], true
+		}
+		if n > 1 {
+			ring[order[n-1]] = order[0]
 		}
 		order = order[n:]
 	}
 	if ring == nil {
 		return nodes, nil
 	}
-	previous := make([]bool, v.count) // has a twin before it
-	for i, next := range ring {
-		previous[next] = previous[next] || int(next) > i
-	}
-	return slices.DeleteFunc(nodes, func(node uint32) bool { return previous[node] }), ring
+	return slices.DeleteFunc(nodes, func(node uint32) bool { return later[node] }), ring
 }
 
 // compareHigh orders vectors by their high halves and, where the metric knows lengths, their steps.
